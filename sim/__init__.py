@@ -14,6 +14,7 @@ Reading order:
 - `oracle`: the committed effects of a run, and the state at a vector by definition.
 - `twin`: a naive twin of every region, which judges replies and effects.
 - `checkers`: the judges, one file for each invariant.
+- `tapes`: the calls of live regions in files, and their judgement by the twin.
 - `timeline`: a run as a timeline, for drawings.
 - `rules`: counts which rules of the semantics a run exercises.
 - `run`: one seed, from the first start to the verdict.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from anabranch.crdt.block import Block
-from anabranch.crdt.effects import dots_of, put_effect, read_effect
+from anabranch.crdt.effects import put_effect, read_effect
 from anabranch.crdt.encoding import Malformed, Reader, put_bytes, put_varint, put_vector
 from anabranch.region.engine.replies import (
     NO_REPLY,
@@ -169,7 +169,8 @@ def read_reply(reader: Reader) -> Reply:
 # -- calls
 
 
-def _put_facts(out: bytearray, facts: Facts) -> None:
+def put_facts(out: bytearray, facts: Facts) -> None:
+    """Appends the facts about a region after a call."""
     put_vector(out, facts.vector)
     for number in (facts.position, facts.is_open, facts.clock_ms, facts.steady_ms):
         put_varint(out, int(number))
@@ -179,7 +180,8 @@ def _put_facts(out: bytearray, facts: Facts) -> None:
     put_varint(out, facts.pending_bytes)
 
 
-def _read_facts(reader: Reader) -> Facts:
+def read_facts(reader: Reader) -> Facts:
+    """Reads what `put_facts` wrote."""
     vector = reader.vector()
     position, is_open, clock_ms, steady_ms = [reader.varint() for _ in range(4)]
     floor_ms = reader.varint()
@@ -188,6 +190,23 @@ def _read_facts(reader: Reader) -> Facts:
     return Facts(
         vector, position, is_open == 1, clock_ms, steady_ms, floor_ms, state, error, reader.varint()
     )
+
+
+def put_issued(out: bytearray, issued: list[Issued]) -> None:
+    """Appends effects with their counters."""
+    put_varint(out, len(issued))
+    for counter, effect in issued:
+        put_varint(out, counter)
+        put_effect(out, effect)
+
+
+def read_issued(reader: Reader) -> list[Issued]:
+    """Reads what `put_issued` wrote."""
+    found: list[Issued] = []
+    for _ in range(reader.count()):
+        counter = reader.varint()
+        found.append((counter, read_effect(reader, counter)))
+    return found
 
 
 class CallWriter:
@@ -200,11 +219,8 @@ class CallWriter:
         """Appends a call."""
         out.append(_KINDS.index(call.kind))
         put_varint(out, call.now_ms)
-        _put_facts(out, call.facts)
-        put_varint(out, len(call.issued))
-        for counter, effect in call.issued:
-            put_varint(out, counter)
-            put_effect(out, effect)
+        put_facts(out, call.facts)
+        put_issued(out, call.issued)
         put_varint(out, len(call.rows))
         for row in call.rows:
             put_varint(out, _ROWS.index(row.kind))
@@ -261,13 +277,8 @@ class CallReader:
         """The next call."""
         kind = _KINDS[reader.varint()]
         now_ms = reader.varint()
-        facts = _read_facts(reader)
-        issued: list[Issued] = []
-        for _ in range(reader.count()):
-            counter = reader.varint()
-            effect = read_effect(reader, counter)
-            assert dots_of(effect) > 0
-            issued.append((counter, effect))
+        facts = read_facts(reader)
+        issued = read_issued(reader)
         rows: list[Row] = []
         for _ in range(reader.count()):
             row_kind = _ROWS[reader.varint()]

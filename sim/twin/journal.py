@@ -111,6 +111,15 @@ class Journal:
         if call.kind == COMMIT and call.position is not None:
             self.committed = max(self.committed, call.position)
 
+    def begin_at(self, position: int, opened: list[tuple[Dot, Plain]]) -> None:
+        """The log begins at this position: what lies before it is unknown.
+
+        `opened` are the effects after it that are in no row yet.
+        """
+        self.rows = [Row(position, 0, None, False)]
+        self.committed = position
+        self._effects, self._records, self._later = opened, [], []
+
     def cut_back(self, position: int) -> None:
         """A start found the log up to this position."""
         self.rows = [row for row in self.rows if row.position <= position]

@@ -78,7 +78,7 @@ class Twin(Checker):
             twin.take(call, self._decode, self._cuts)
         except Mismatch as error:
             del self.regions[call.region]
-            self.fail(call.at_ms, call.region, f"{_title(call)}: {error}{_replied(call)}")
+            self.fail(call.at_ms, call.region, f"{title(call)}: {error}{_replied(call)}")
 
     def shown(self, shown: dict[int, Shown]) -> None:
         """Every fourth time: looks at one key of one region, in turn."""
@@ -119,7 +119,8 @@ def _replied(call: Call) -> str:
     return ""
 
 
-def _title(call: Call) -> str:
+def title(call: Call) -> str:
+    """A call as a violation names it."""
     if call.kind == calls.EXECUTE:
         words = b" ".join(call.argv).decode("ascii", "backslashreplace")
         return f"connection {call.session}: {words}"

@@ -137,12 +137,17 @@ class TwinRegion(TwinCore):
             raise Mismatch(f"its clock ran back to {call.facts.clock_ms} ms in a start (S10.2)")
         state.clock_ms = call.facts.clock_ms
         self._forget_changes()
-        self._hidden = {name for name, key in state.keys.items() if key.is_hidden(state.clock_ms)}
+        self.note_hidden()
         for key in state.keys.values():
             for group in key.groups.values():
                 for consumer in group.local.consumers.values():
                     consumer.is_known = False
         self.note_lifecycle()
+
+    def note_hidden(self) -> None:
+        """Notes which keys a deadline hides now."""
+        keys, clock_ms = self.state.keys, self.state.clock_ms
+        self._hidden = {name for name, key in keys.items() if key.is_hidden(clock_ms)}
 
     def _take_settings(self, call: Call) -> None:
         duration, maxsize = (
@@ -305,7 +310,7 @@ class TwinRegion(TwinCore):
             if name not in self._hidden and key.is_hidden(state.clock_ms)
         ]
         upkeep.work(self)
-        self._hidden = {name for name, key in state.keys.items() if key.is_hidden(state.clock_ms)}
+        self.note_hidden()
         self.settle()
         self._wake(hidden)
 

@@ -5,12 +5,15 @@ A test says which command a region executes, and when blocks are carried.
 
 from __future__ import annotations
 
+from typing import Optional
+
 from anabranch.crdt.block import Block
 from anabranch.crdt.idempotency import PairLimits
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.region_log import NodeLimits
 from anabranch.region.engine import registry
 from anabranch.region.engine.clock import EngineClock
+from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.journal import Journal
 from anabranch.region.engine.lifecycle import Lifecycle
 from anabranch.region.engine.members import Member, Members
@@ -26,6 +29,26 @@ from anabranch.sim.twin.judge import Twin
 from anabranch.sim.world.tap import TappedEngine
 
 NAMES = {1: "us", 2: "eu", 3: "ap"}
+NOW_MS = 1000
+
+
+def new_state(region: int, regions: int, settings: Optional[Settings] = None) -> EngineState:
+    """The state of a region with nothing on its disk, one of `regions` members."""
+    settings = settings or Settings()
+    clock = EngineClock(NOW_MS)
+    limits = PairLimits()
+    limits.maxsize = settings.integer("stream-idmp-maxsize")
+    keyspace = Keyspace(region, NodeLimits(), limits)
+    members = [Member(one, NAMES[one]) for one in range(1, regions + 1)]
+    return EngineState(
+        Members("test", region, NAMES[region], members),
+        settings,
+        keyspace,
+        Journal(keyspace, 0, clock),
+        Lifecycle(region, NOW_MS, 0, clock, 0),
+        NOW_MS,
+        registry.commands(),
+    )
 
 
 class Tapped:
@@ -34,24 +57,11 @@ class Tapped:
     def __init__(self, twin: Twin, region: int, regions: int, settings: Settings) -> None:
         self.twin = twin
         self.region = region
-        self.now_ms = 1000
+        self.now_ms = NOW_MS
         self.blocks: list[Block] = []
-        clock = EngineClock(self.now_ms)
-        limits = PairLimits()
-        limits.maxsize = settings.integer("stream-idmp-maxsize")
-        keyspace = Keyspace(region, NodeLimits(), limits)
-        members = [Member(one, NAMES[one]) for one in range(1, regions + 1)]
-        state = EngineState(
-            Members("test", region, NAMES[region], members),
-            settings,
-            keyspace,
-            Journal(keyspace, 0, clock),
-            Lifecycle(region, self.now_ms, 0, clock, 0),
-            self.now_ms,
-            registry.commands(),
-        )
-        self.engine = TappedEngine(state, self)
-        self.engine.began()
+        tapped_engine = TappedEngine(new_state(region, regions, settings), self)
+        tapped_engine.began()
+        self.engine: Engine = tapped_engine
         self.session = self.engine.connect("test", "test", self.now_ms)
 
     def __call__(self, command: str) -> Reply:
