@@ -146,6 +146,7 @@ def _trim(key: Key, effect: Trim) -> None:
             pel = group.local.pel
             for dot in [one for one in pel if covers(effect.prefix, one)]:
                 del pel[dot]
+            raise_to(group.local.unreferenced, effect.prefix)
 
 
 def remove_observed(state: State, key: Key, vector: Vector, with_creates: bool) -> None:
@@ -222,7 +223,6 @@ def learn_acknowledged(group: Group, news: set[Dot], is_issued: bool) -> None:
     if not is_issued:
         for dot in news:
             group.local.pel.pop(dot, None)
-            group.local.dropped.discard(dot)
 
 
 # -- whole keys

@@ -49,8 +49,10 @@ class Journal:
         return self.rows[-1].position if self.rows else 0
 
     def issued(self, dot: Dot, effect: Plain) -> None:
-        """The region issued an effect."""
+        """The region issued an effect; records that a former unit left belong to its row."""
         self._effects.append((dot, effect))
+        self._records += self._later
+        self._later = []
 
     def recorded(self, record: Record) -> None:
         """The region made a local record."""

@@ -167,6 +167,9 @@ class Local:
         self.given: set[Dot] = set()
         self.pel: dict[Dot, Pending] = {}
         self.dropped: set[Dot] = set()
+        # Up to where a trim with DELREF dropped the references, by region log. A replay applies a
+        # record after the block that was open when it arose, and so after such a trim (S13.1).
+        self.unreferenced: Vector = {}
         self.consumers: dict[bytes, Consumer] = {}
         # How many entries were handed out here; None before the first one.
         self.entries_read: Optional[int] = None
