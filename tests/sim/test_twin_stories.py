@@ -13,6 +13,10 @@ from anabranch.sim.run import run_seed
 from tests.sim.tapped import Tapped, tapped
 
 
+def _call(kind: str, facts: Facts) -> Call:
+    return Call(1, kind, facts.clock_ms, facts, [], [], [], dict(Settings().values))
+
+
 def _add_many(us: Tapped, count: int) -> None:
     for number in range(count):
         us.ok(f"XADD k * t {number}")
@@ -107,11 +111,73 @@ def test_xsetid_makes_a_header_where_there_is_none() -> None:
     assert not twin.violations, twin.violations
 
 
+def _restarted(us: Tapped) -> None:
+    """The twin takes a start that finds all that was committed."""
+    state = us.engine.state
+    position = state.journal.position
+    facts = Facts(dict(us.engine.vector), position, False, us.now_ms, 0, 0, "serving", "", 0)
+    start = _call(calls.START, facts)
+    start.position = position
+    us.twin.called(start)
+
+
+def test_a_replay_brings_back_no_reference_that_a_trim_dropped() -> None:
+    """S5.2, S13.1: a record is applied after the block that was open when it arose.
+
+    Here that block also holds a trim with DELREF, which came after the record. From simulator seed
+    80804.
+    """
+    twin, (us,) = tapped()
+    us.ok("XGROUP CREATE k g 0 MKSTREAM")
+    us.ok("XADD k * t a")
+    us.ok("XREADGROUP GROUP g c STREAMS k >")
+    us.ok("XTRIM k MAXLEN 0 DELREF")
+    us.commit()
+    _restarted(us)
+    us.engine.connect("again", "test", us.now_ms)
+    us.ok("XINFO GROUPS k")
+    us.ok("XPENDING k g")
+    assert not twin.violations, twin.violations
+
+
+def test_an_entry_that_was_dropped_stays_so_when_it_is_acknowledged_elsewhere() -> None:
+    """S8.1: until it is delivered or claimed again. From simulator seed 82566."""
+    twin, (us, eu) = tapped(2)
+    us.ok("XGROUP CREATE k g 0 MKSTREAM")
+    us.ok("XADD k * t a")
+    us.commit()
+    eu.take(us)
+    us.ok("XREADGROUP GROUP g c STREAMS k >")
+    us.ok("XGROUP DELCONSUMER k g c")
+    eu.ok("XREADGROUP GROUP g c NOACK STREAMS k >")
+    eu.round()
+    us.take(eu)
+    us.ok("CRDT.GROUPS k")
+    assert not twin.violations, twin.violations
+
+
+def test_pairs_of_regions_with_clocks_apart_may_go_in_any_order() -> None:
+    """S9.3 does not tell which pair is the oldest one then. From simulator seed 70382.
+
+    eu's clock is ahead, and us's behind. us keeps its own pair, and retires two later ones of ap.
+    """
+    twin, (us, eu, ap) = tapped(3, stream_idmp_maxsize="2")
+    eu.at(2600)
+    eu.ok("XADD k IDMP p 1 * t a")
+    eu.commit()
+    us.take(eu)
+    us.ok("XADD k IDMP p 2 * t b")
+    ap.at(1800)
+    for iid in ("3", "4"):
+        ap.ok(f"XADD k IDMP p {iid} * t c")
+    ap.commit()
+    us.take(ap)
+    for iid in ("1", "2", "3", "4"):
+        us.ok(f"XADD k IDMP p {iid} * t again")
+    assert not twin.violations, twin.violations
+
+
 # -- what the twin must report
-
-
-def _call(kind: str, facts: Facts) -> Call:
-    return Call(1, kind, facts.clock_ms, facts, [], [], [], dict(Settings().values))
 
 
 def _expires(waits: bool) -> list[str]:
