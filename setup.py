@@ -54,6 +54,7 @@ COMPILED = [
     "anabranch/sim/checkers/*.py",
     "anabranch/sim/calls.py",
     "anabranch/sim/oracle/*.py",
+    "anabranch/sim/twin/*.py",
     "anabranch/sim/rules/*.py",
 ]
 INTERPRETED = {

@@ -35,6 +35,7 @@ Reading order:
 - `scenario`: `anabranch scenario run`, calls `sim.scenario`.
 - `recording`: `anabranch scenario record`, a live session as a scenario file.
 - `simulate`: `anabranch simulate`, calls the simulator.
+- `judge`: `anabranch judge`, tapes of live regions beside a naive engine.
 - `chaos`: `anabranch chaos`, real regions under real faults.
 - `pipeline`: `anabranch pipeline`, jobs on Spark.
 - `bench`: `anabranch bench`, calls the benchmarks of a source tree.

@@ -17,6 +17,7 @@ from anabranch.cli import (
     diff,
     explain,
     export,
+    judge,
     links,
     members,
     pipeline,
@@ -67,6 +68,7 @@ app.command("log", cls=Command)(takes_password(explain.log))
 app.add_typer(whatif_app, name="whatif")
 app.command("diff", cls=Command)(takes_password(diff.diff))
 app.command("export", cls=Command)(takes_password(export.export))
+app.command("judge", cls=Command)(judge.judge)
 app.command("backup", cls=Command)(data.backup)
 app.command("restore", cls=Command)(data.restore)
 app.command("check", cls=Command)(data.check)

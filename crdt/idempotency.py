@@ -179,7 +179,8 @@ class Pairs:
         """Returns the pair that answers a retry (S9.1), or None when the command is a new add.
 
         While both pairs of a conflict are here, the winner answers, even when only the loser is
-        held for less than the duration or when the winner is retired.
+        held for less than the duration or when the winner is retired. If the winner has lost
+        another conflict, the winner of that one answers, because only its entry stays.
         """
         pairs = self.of(pid, iid)
         found: Optional[Pair] = None
@@ -188,10 +189,12 @@ class Pairs:
                 continue
             if found is None or pair.order() < found.order():
                 found = pair
-        if found is not None:
+        has_lost = found is not None
+        while found is not None and has_lost:
+            has_lost = False
             for pair in pairs:
                 if pair.order() < found.order() and is_conflict(pair, found, duration_ms):
-                    found = pair
+                    found, has_lost = pair, True
         return found
 
     def add(self, pair: Pair) -> None:

@@ -11,7 +11,7 @@ import asyncio
 import gc
 import logging
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Final, Optional
 
 from anabranch import build
@@ -21,11 +21,13 @@ from anabranch.region.config import RegionConfig
 from anabranch.region.data_files import DataFiles, write_problem
 from anabranch.region.database import FILE_NAME, Database, cannot_write
 from anabranch.region.driver import Driver
+from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.errors import Damaged, StorageError
 from anabranch.region.engine.figures.figure import Metric
 from anabranch.region.engine.figures.health import health, readiness
 from anabranch.region.engine.figures.table import figures
 from anabranch.region.engine.settings import Settings
+from anabranch.region.engine.state import EngineState
 from anabranch.region.http import Health, HttpServer
 from anabranch.region.server import Server
 from anabranch.region.stored_identity import check_writable, read_identity
@@ -253,11 +255,13 @@ class Region:
         return readiness(self.driver.engine.state, lag_ms_max)
 
 
-async def _start(config: RegionConfig, database: Database) -> Driver:
+async def _start(
+    config: RegionConfig, database: Database, make_engine: Callable[[EngineState], Engine]
+) -> Driver:
     """The start from disk. If a file cannot be written, the error names it and the cause."""
     clock = SystemClock(config.settings.integer("crdt-clock-offset-ms"))
     try:
-        return await starting.start(config, database, clock)
+        return await starting.start(config, database, clock, make_engine=make_engine)
     except StorageError as error:
         if not cannot_write(error):
             raise
@@ -267,8 +271,10 @@ async def _start(config: RegionConfig, database: Database) -> Driver:
         ) from error
 
 
-async def run(config: RegionConfig) -> None:
+async def run(config: RegionConfig, make_engine: Callable[[EngineState], Engine] = Engine) -> None:
     """Serves a region until the task is cancelled or a client sends SHUTDOWN.
+
+    `make_engine` makes the engine, or one that something watches.
 
     Raises:
         StorageError: The database cannot be opened or read, or belongs to another region or
@@ -282,7 +288,7 @@ async def run(config: RegionConfig) -> None:
     database = Database(config.data, files=DataFiles(config.data / FILE_NAME))
     region: Optional[Region] = None
     try:
-        driver = await _start(config, database)
+        driver = await _start(config, database, make_engine)
         region = Region(config, driver, database)
         # The objects made by the start live as long as the process. `gc.freeze` keeps the garbage
         # collector from walking them while clients wait.

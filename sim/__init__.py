@@ -11,9 +11,10 @@ Reading order:
 - `world`: real regions on simulated time, network and disks.
 - `calls`: calls at an engine's door as values, with what the region issued in each.
 - `history`: the events of a run that judges receive, and the base class of the judges.
-- `oracle`: naive definitions of the state that regions must reach.
+- `oracle`: the committed effects of a run, and the state at a vector by definition.
 - `twin`: a naive twin of every region, which judges replies and effects.
 - `checkers`: the judges, one file for each invariant.
+- `tapes`: the calls of live regions in files, and their judgement by the twin.
 - `timeline`: a run as a timeline, for drawings.
 - `rules`: counts which rules of the semantics a run exercises.
 - `run`: one seed, from the first start to the verdict.

@@ -73,6 +73,8 @@ class Facts(NamedTuple):
 class Call:
     """One call. Which fields have a value depends on `kind`.
 
+    Calls of the kinds commit, committed, hear and other are left out if nothing happened in them.
+
     - all: `region`; `start`, the number of the region's process; `at_ms`, the true time; `now_ms`,
       the reading given (0 without one); `issued`, the effects that the region issued in the call;
       `rows`, the rows that the call made; `late`, (session, reply) of each command that had waited;

@@ -333,7 +333,11 @@ class Violation(NamedTuple):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Checker:
-    """Base class of the judges: a judge overrides the events that it looks at, and calls `fail`."""
+    """Base class of the judges: a judge overrides the events that it looks at, and calls `fail`.
+
+    A judge that is compiled defines `__init__`. If it inherited this one, mypyc would run it twice
+    for each judge and never release the first `setup`, which holds the whole world.
+    """
 
     name: ClassVar[str] = ""
 

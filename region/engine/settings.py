@@ -382,6 +382,14 @@ ALL: list[Setting] = [
         maximum=86_400_000,
         mutable=False,
     ),
+    Setting(
+        "crdt-tape-max-bytes",
+        0,
+        "Bytes of tapes, the calls of the region as `anabranch judge` reads them, in the folder "
+        "`tape` of the data directory; 0: none.",
+        is_bytes=True,
+        mutable=False,
+    ),
     # Settings that cannot change, present because tools ask for them
     Setting("appendonly", "yes", "Always yes: the log is the persistence.", fixed=True),
     Setting("save", "", "Always empty: the log is the persistence.", fixed=True),

@@ -1,6 +1,6 @@
 """Invariant 1: after healing, every acknowledged add is in every region.
 
-An add that a removal took or a deadline hides, by the naive model, is excepted. An add counts as
+An add that a removal took or a deadline hides, by the naive state, is excepted. An add counts as
 acknowledged when the client has the ID, and the region ran under `always` or no crash lost what
 was not on its disk yet.
 
@@ -12,12 +12,13 @@ and no start finds less than was answered (S13.2); a write whose commit failed i
 from __future__ import annotations
 
 from anabranch.sim.history import Began, Committed, End, Operation, Setup, Vector, is_disk_refusal
-from anabranch.sim.oracle.judge import OracleJudge
+from anabranch.sim.oracle.judge import LedgerJudge
+from anabranch.sim.oracle.ledger import answers
 from anabranch.sim.oracle.log import Add
-from anabranch.sim.oracle.looking import can_look, clock_ms
+from anabranch.sim.oracle.state import KeyState
 
 
-class AcknowledgedAdds(OracleJudge):
+class AcknowledgedAdds(LedgerJudge):
     """The judge."""
 
     name = "acknowledged_adds"
@@ -103,42 +104,57 @@ class AcknowledgedAdds(OracleJudge):
 
     def finish(self, end: End) -> None:
         """Looks for each acknowledged add in each region."""
-        if end.converged_ms is None:
+        if end.converged_ms is None or self.ledger.blind:
             return
-        adds: list[Add] = []
-        for operation in self._acknowledged:
-            for add in self.oracle.record.added.get(operation.number, ()):
-                if not self._is_lost(add, end):
-                    adds.append(add)
+        adds = [
+            add
+            for operation in self._acknowledged
+            for add in self._added(operation)
+            if not self._is_lost(add, end)
+        ]
         for region in sorted(end.shown):
-            if can_look(self.oracle, region, end.shown[region].vector):
-                self._look(region, adds, end)
+            self._look(region, adds, end)
+
+    def _added(self, operation: Operation) -> list[Add]:
+        """The adds that the operation issued, as far as they were committed.
+
+        A retry of an idempotent add issued none.
+        """
+        assert operation.after is not None
+        first, last = operation.effects()
+        if operation.waited:  # Its effects came in a step of several commands.
+            first, last = 1, operation.after.get(operation.region, 0)
+        wanted = {
+            (words[1], reply) for words, reply in answers(operation) if words[0].upper() == b"XADD"
+        }
+        found = [self.ledger.log.get(operation.region, one) for one in range(first, last + 1)]
+        return [one for one in found if isinstance(one, Add) and (one.key, one.shown_id) in wanted]
 
     def _is_lost(self, add: Add, end: End) -> bool:
         """Whether a restored disk lost the add before any other region had it.
 
-        Then the add is gone, or its dot stands for another effect. `vectors` checks that no other
-        region holds the former effect of such a dot.
+        `vectors` checks that no other region holds the former effect of a dot that was reused.
         """
-        if self.oracle.record.log.get(add.region, add.counter) is not add:
-            return True
-        return add.region in self.oracle.record.restored and all(
+        return add.region in self.ledger.restored and all(
             shown.vector.get(add.region, 0) < add.counter for shown in end.shown.values()
         )
 
     def _look(self, region: int, adds: list[Add], end: End) -> None:
-        follower = self.oracle.followers[region]
-        follower.clock_ms = clock_ms(self.oracle, region)
+        vector = end.shown[region].vector
+        state = self.ledger.state_at(vector)
+        if state is None:
+            return
+        clock_ms = self.ledger.clock_ms(region)
         shown: dict[bytes, list[object]] = {}
         for add in adds:
-            if follower.state.vector.get(add.region, 0) < add.counter:
-                if add.region not in self.oracle.gone:
+            if vector.get(add.region, 0) < add.counter:
+                if add.region not in self.ledger.gone:
                     self.fail(
                         end.at_ms, region, f"never received {_named(add)}, which was acknowledged"
                     )
                 continue
-            state = follower.existing(add.key)
-            if state is None or (add.region, add.counter) not in state.adds:
+            key = state.key(add.key)
+            if not _must_be_shown(key, add, clock_ms):
                 continue
             if add.key not in shown:
                 reply = self.setup.ask(region, (b"XRANGE", add.key, b"-", b"+"))
@@ -149,6 +165,11 @@ class AcknowledgedAdds(OracleJudge):
                     region,
                     f"lacks {_named(add)}, which was acknowledged and not removed",
                 )
+
+
+def _must_be_shown(key: KeyState, add: Add, clock_ms: int) -> bool:
+    is_here = (add.region, add.counter) in key.adds
+    return is_here and key.is_present() and not key.is_hidden(clock_ms)
 
 
 def _named(add: Add) -> str:

@@ -12,7 +12,6 @@ from bisect import bisect_left
 from typing import Final, Optional
 
 from anabranch.region.engine.replies import ErrorReply
-from anabranch.sim.checkers.delivery_arguments import readable
 from anabranch.sim.history import Began, Checker, Committed, End, Moved, Operation, Setup, Stopped
 from anabranch.sim.oracle.arguments import number
 
@@ -177,4 +176,5 @@ class Liveness(Checker):
 
 
 def _of(operation: Operation) -> str:
-    return f"operation {operation.number} at {operation.at_ms} ms: {readable(operation.argv)}"
+    words = b" ".join(operation.argv).decode("utf-8", "backslashreplace")
+    return f"operation {operation.number} at {operation.at_ms} ms: {words}"

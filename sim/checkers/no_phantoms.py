@@ -7,10 +7,11 @@ to the one that a RENAME copied from, and was not refused.
 
 from __future__ import annotations
 
-from anabranch.region.engine.replies import ErrorReply, Reply
+from anabranch.region.engine.replies import Reply
 from anabranch.sim.history import Committed, End, Operation, Setup, Words
 from anabranch.sim.oracle.arguments import NotUnderstood, add_request
-from anabranch.sim.oracle.judge import OracleJudge
+from anabranch.sim.oracle.judge import LedgerJudge
+from anabranch.sim.oracle.ledger import answers, is_refused
 from anabranch.sim.oracle.log import Add
 
 
@@ -22,7 +23,7 @@ class Attempts:
         self.taken: dict[tuple[int, bytes], int] = {}
 
 
-class NoPhantoms(OracleJudge):
+class NoPhantoms(LedgerJudge):
     """Judges commits, so an entry is judged before another region can have it."""
 
     name = "no_phantoms"
@@ -36,12 +37,8 @@ class NoPhantoms(OracleJudge):
     def executed(self, operation: Operation) -> None:
         """Notes each attempted add, and whether it was refused."""
         super().executed(operation)
-        if operation.queued:
-            if isinstance(operation.reply, list):
-                for words, reply in zip(operation.queued, operation.reply, strict=True):
-                    self._attempt(operation.region, words, reply)
-        else:
-            self._attempt(operation.region, operation.argv, operation.reply)
+        for words, reply in answers(operation):
+            self._attempt(operation.region, words, reply)
 
     def _attempt(self, region: int, words: Words, reply: Reply) -> None:
         name = words[0].upper()
@@ -55,14 +52,14 @@ class NoPhantoms(OracleJudge):
                 return
             token = Add(0, 0, b"", 0, fields).token()
             attempts = self._attempts.setdefault(token, Attempts(fields))
-            if reply is not None and not isinstance(reply, ErrorReply):
+            if not is_refused(reply):
                 where = (region, words[1])
                 attempts.taken[where] = attempts.taken.get(where, 0) + 1
 
     def committed(self, event: Committed) -> None:
         """Each committed add was attempted."""
         super().committed(event)
-        for add in self.oracle.fresh:
+        for add in self.ledger.fresh:
             if isinstance(add, Add):
                 why = self._phantom(add.fields, add.token(), add.region, add.key)
                 if why:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from anabranch.sim.calls import REFUSED, Call
-from anabranch.sim.history import Checker
+from anabranch.sim.history import Checker, Setup
 
 _WRONG: Final = frozenset({"malformed", "gap", "not-a-member", "cluster", "region", "version"})
 
@@ -18,6 +18,9 @@ class Refusals(Checker):
     """The judge."""
 
     name = "refusals"
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
 
     def called(self, call: Call) -> None:
         """A link was closed, or another call returned."""

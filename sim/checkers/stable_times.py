@@ -25,9 +25,8 @@ from anabranch.sim.history import (
     Stopped,
     Vector,
 )
-from anabranch.sim.oracle.judge import OracleJudge
+from anabranch.sim.oracle.judge import LedgerJudge
 from anabranch.sim.oracle.log import Add
-from anabranch.sim.oracle.verdicts import readable
 
 _FIELD: Final = b"\r\ncrdt_stable_ms:"
 
@@ -61,7 +60,7 @@ class Told:
         )
 
 
-class StableTimes(OracleJudge):
+class StableTimes(LedgerJudge):
     """Compares each entry that a region commits, or gets from others, with the times told."""
 
     name = "stable_times"
@@ -125,7 +124,7 @@ class StableTimes(OracleJudge):
             counters = one.vector.get(origin, 0), other.vector.get(origin, 0)
             lacking = one if counters[0] < counters[1] else other
             for counter in range(min(counters) + 1, max(counters) + 1):
-                add = self.oracle.record.log.get(origin, counter)
+                add = self.ledger.log.get(origin, counter)
                 if isinstance(add, Add) and add.entry_id >> 64 < lower and lacking.misses(add):
                     self._wrong(lacking, add, one.at_ms, f"region {_other(one, other, lacking)}")
 
@@ -133,12 +132,12 @@ class StableTimes(OracleJudge):
 
     def committed(self, event: Committed) -> None:
         super().committed(event)
-        for effect in self.oracle.fresh:
+        for effect in self.ledger.fresh:
             if isinstance(effect, Add) and effect.counter <= self._committed[effect.region]:
                 self._issued_again(effect)
         for block in event.blocks:
             self._committed[block.origin] = block.last
-        for effect in self.oracle.fresh:
+        for effect in self.ledger.fresh:
             if isinstance(effect, Add):
                 for region, highest in self._highest.items():
                     if effect.entry_id >> 64 < highest:
@@ -157,7 +156,7 @@ class StableTimes(OracleJudge):
             if origin == event.region and not event.learned:
                 continue  # Effects that it issued now: they are judged when it commits them.
             for number in range(event.before.get(origin, 0) + 1, counter + 1):
-                add = self.oracle.record.log.get(origin, number)
+                add = self.ledger.log.get(origin, number)
                 if isinstance(add, Add) and add.entry_id >> 64 < highest:
                     self._appears(add, event.region, event.at_ms)
 
@@ -173,7 +172,7 @@ class StableTimes(OracleJudge):
             at_ms,
             told.region,
             f"told the stable time {told.ms} at {told.at_ms} ms without "
-            f"{readable(add.shown_id)} of {readable(add.key)}, which region {add.region} added "
+            f"{add.shown_id.decode()} of {add.key!r}, which region {add.region} added "
             f"as its effect {add.counter}: {where} shows it",
         )
 

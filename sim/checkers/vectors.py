@@ -29,10 +29,12 @@ from anabranch.sim.history import (
     Vector,
 )
 from anabranch.sim.oracle.arguments import number
-from anabranch.sim.oracle.judge import OracleJudge
+from anabranch.sim.oracle.judge import LedgerJudge
+from anabranch.sim.plan import REGION_NAMES
 
 # INFO is asked for at every third call of `shown`.
 ASKS_EVERY: Final = 3
+_IDS: Final = {name.encode(): number for number, name in enumerate(REGION_NAMES, 1)}
 
 
 class Region:
@@ -81,8 +83,8 @@ def includes(greater: Vector, lesser: Vector) -> bool:
     return True
 
 
-class Vectors(OracleJudge):
-    """The judge. The oracle also reports counters here that were issued with two contents."""
+class Vectors(LedgerJudge):
+    """The judge."""
 
     name = "vectors"
 
@@ -90,6 +92,9 @@ class Vectors(OracleJudge):
         super().__init__(setup)
         self.regions = {region: Region() for region in self.setup.regions}
         self._turn = 0
+        # By region that is down: origin → the first counter of that origin that was issued anew
+        # meanwhile. Its disk must not bring back the former effects from there on.
+        self._stale: dict[int, Vector] = {region: {} for region in setup.regions}
         # Client → (region_id, time in ms, counter) of its last write.
         self._writes: dict[int, tuple[int, int, int]] = {}
 
@@ -97,6 +102,7 @@ class Vectors(OracleJudge):
 
     def began(self, event: Began) -> None:
         super().began(event)
+        self._brings_nothing_back(event)
         known = self.regions[event.region]
         if event.how != "backup" and not includes(event.vector, known.disk):
             self.fail(
@@ -129,8 +135,19 @@ class Vectors(OracleJudge):
         known.now = event.vector
         known.holds(event.vector)
 
+    def _brings_nothing_back(self, event: Began) -> None:
+        """A start finds no former effect of a counter that was issued anew (S13.7)."""
+        for origin, first in self._stale.pop(event.region, {}).items():
+            if event.vector.get(origin, 0) >= first:
+                text = (
+                    f"brought back effects of region {origin} from {first} on, "
+                    "which that region had issued anew"
+                )
+                self.fail(event.at_ms, event.region, text)
+
     def stopped(self, event: Stopped) -> None:
         super().stopped(event)
+        self._stale[event.region] = {}
         if not includes(self.regions[event.region].now, event.on_disk):
             self.fail(
                 event.at_ms,
@@ -173,7 +190,7 @@ class Vectors(OracleJudge):
             self.fail(at_ms, region, f"the vector goes from {known.now} over {before} to {after}")
         known.now = after
         own = after.get(region, 0)
-        if own > before.get(region, 0) and own > self.oracle.held_by_others(region):
+        if own > before.get(region, 0) and own > self.ledger.held_by_others(region):
             keep = bisect_left(known.issued, before.get(region, 0) + 1)
             del known.issued[keep:], known.rests_on[keep:], known.at_most[keep:]
             known.issued.append(own)
@@ -187,9 +204,9 @@ class Vectors(OracleJudge):
         rest on.
         """
         source = self.regions[origin]
-        if self.oracle.blind:
+        if self.ledger.blind:
             return
-        if counter > self.oracle.record.log.last(origin):
+        if counter > self.ledger.log.last(origin):
             text = (
                 f"has effect {counter} of region {origin}, "
                 f"which never had it on its disk: {source.disk}"
@@ -216,15 +233,29 @@ class Vectors(OracleJudge):
 
     # -- disks
 
+    def _written_again(self, event: Committed, first: int) -> None:
+        """Counters were issued a second time, after a restored backup lost their first effects.
+
+        Legal only if no other region held those effects (S13.3, S13.7).
+        """
+        origin = event.region
+        if self.ledger.held_by_others(origin) >= first:
+            text = f"issued other effects with counters from {first} that other regions hold"
+            self.fail(event.at_ms, origin, text)
+        for stale in self._stale.values():
+            stale[origin] = min(first, stale.get(origin, first))
+
     def committed(self, event: Committed) -> None:
         super().committed(event)
+        if self.ledger.rewritten:
+            self._written_again(event, self.ledger.rewritten)
         known = self.regions[event.region]
         for block in event.blocks:
             place = bisect_left(known.ends, block.first)
             if place < len(known.ends) and known.chains[place] == block.chain:
                 continue  # this block was reported before
             if place < len(known.ends):
-                # Issued again after a restore; the oracle judges whether that is allowed.
+                # Issued again after a restore; `_written_again` judges whether that is allowed.
                 del known.ends[place:], known.chains[place:]
             last = known.ends[-1] if known.ends else 0
             chain = xxh3_128_digest((known.chains[-1] if known.chains else bytes(16)) + block.body)
@@ -360,10 +391,7 @@ class Vectors(OracleJudge):
                 f"says that {here} is on its disk; there is {self.regions[region].disk}",
             )
         everywhere = _vector(figures.get(b"crdt_stable_vector", b""))
-        lost = [
-            self.oracle.record.names.get(name)
-            for name in figures.get(b"crdt_members_lost", b"").split(b",")
-        ]
+        lost = [_IDS.get(name) for name in figures.get(b"crdt_members_lost", b"").split(b",")]
         for other, known in self.regions.items():
             if other not in lost and not includes(known.ever, everywhere):
                 self.fail(

@@ -37,20 +37,6 @@ def entry_id(text: bytes, missing_seq: int = 0) -> int:
     return (int(ms) << 64) | (int(seq) if dash else missing_seq)
 
 
-def lower_bound(text: bytes) -> int:
-    """The lowest ID of a range from its first bound: `-`, an ID, or `(` and an ID."""
-    if text == b"-":
-        return 0
-    return entry_id(text[1:]) + 1 if text[:1] == b"(" else entry_id(text)
-
-
-def upper_bound(text: bytes) -> int:
-    """The highest ID of a range from its last bound: `+`, an ID, or `(` and an ID."""
-    if text == b"+":
-        return MAX_ID
-    return entry_id(text[1:], MAX_HALF) - 1 if text[:1] == b"(" else entry_id(text, MAX_HALF)
-
-
 def shown(one: int) -> bytes:
     return b"%d-%d" % (one >> 64, one & MAX_HALF)
 
@@ -121,18 +107,6 @@ def _trim_option(words: Words, index: int, trim: list[TrimRequest]) -> int:
     return index + 1
 
 
-def trim_request(words: Words) -> TrimRequest:
-    """The arguments of an XTRIM."""
-    trim: list[TrimRequest] = []
-    index = 2
-    while index < len(words):
-        after = _trim_option(words, index, trim)
-        if after == index:
-            raise NotUnderstood(f"{words[index]!r} is not a trimming option")
-        index = after
-    return trim[0]
-
-
 def add_request(words: Words) -> AddRequest:
     """The arguments of an XADD."""
     request = AddRequest()
@@ -191,23 +165,3 @@ def automatic_iid(fields: list[bytes]) -> bytes:
         head.append(length)
         total += xxh3_128_intdigest(bytes(head) + fields[index] + fields[index + 1])
     return (total % (1 << 128)).to_bytes(16, "big")
-
-
-def generated_id(region: int, last_id: int, clock_ms: int) -> int:
-    """The ID that a region must generate for `*` (S4.1)."""
-    ms = max(clock_ms, last_id >> 64)
-    found = generated_in(region, last_id, ms)
-    return found if found is not None else ((ms + 1) << 64) | region
-
-
-def generated_in(region: int, last_id: int, ms: int) -> Optional[int]:
-    """The least ID of `ms` above `last_id` with seq ≡ region_id (mod STRIDE); None if none is."""
-    last_ms, last_seq = last_id >> 64, last_id & MAX_HALF
-    if ms < last_ms:
-        return None
-    seq = (
-        region
-        if ms > last_ms or last_seq < region
-        else last_seq - (last_seq - region) % STRIDE + STRIDE
-    )
-    return (ms << 64) | seq if seq <= MAX_HALF else None

@@ -8,6 +8,7 @@ from anabranch.crdt import effects as fx
 from anabranch.crdt.block import Block, read_effects
 from anabranch.crdt.node import SAME_NAMES, Scan, decode_fields, names_end
 from anabranch.region.engine.replies import Reply
+from anabranch.sim.history import Committed
 
 Vector = dict[int, int]
 Dot = tuple[int, int]  # (region_id, counter)
@@ -16,11 +17,8 @@ Dot = tuple[int, int]  # (region_id, counter)
 class Add:
     """One add: an entry with its dot. `shown` is the entry as replies show it, `shown_id` its ID.
 
-    `kind` is known once the command that issued the add has been judged: "generated" (the region
-    chose the ID, unique by S4.1), "given" (the client chose it, S4.2), "copy" (from a RENAME,
-    S10.1), or "" while unknown. `has_clock`: the region also chose the ms of the ID, by its clock
-    (S4.1). `pid` is empty without an idempotency pair. `recorded_ms` and
-    `vector` are those of an idempotent add (S9).
+    `has_clock`: the region chose the ID by its clock (S4.1). `pid` is empty without an idempotency
+    pair. `recorded_ms` and `vector` are those of an idempotent add (S9).
     """
 
     __slots__ = (
@@ -30,7 +28,6 @@ class Add:
         "has_clock",
         "iid",
         "key",
-        "kind",
         "pid",
         "recorded_ms",
         "region",
@@ -49,7 +46,6 @@ class Add:
         self.fields = fields
         self.shown_id = b"%d-%d" % (entry_id >> 64, entry_id & 0xFFFFFFFFFFFFFFFF)
         self.shown: list[Reply] = [self.shown_id, [*fields]]
-        self.kind = ""
         self.has_clock = False
         self.pid = b""
         self.iid = b""
@@ -113,6 +109,17 @@ def logged(block: Block) -> list[Logged]:
     return result
 
 
+def decoded(event: Committed) -> list[tuple[Block, list[Logged]]]:
+    """The blocks of a commit with their effects; cached, as several judges ask for one event."""
+    global _decoded
+    if _decoded[0] is not event:
+        _decoded = (event, [(block, logged(block)) for block in event.blocks])
+    return _decoded[1]
+
+
+_decoded: tuple[Optional[Committed], list[tuple[Block, list[Logged]]]] = (None, [])
+
+
 class EffectLog:
     """Effects by origin and counter.
 
@@ -136,13 +143,10 @@ class EffectLog:
         known = self.effects[region]
         return known[counter - 1] if 0 < counter <= len(known) else None
 
-    def append(self, block: Block) -> list[Logged]:
-        """Appends a block that follows the known effects; returns its effects."""
-        assert block.first == self.last(block.origin) + 1
-        new = logged(block)
-        self.effects[block.origin] += new
-        self.pairs += sum(1 for one in new if isinstance(one, Add) and one.pid)
-        return new
+    def append(self, region: int, effects: list[Logged]) -> None:
+        """Appends a block of that region, which follows the known effects."""
+        self.effects[region] += effects
+        self.pairs += sum(1 for one in effects if isinstance(one, Add) and one.pid)
 
     def truncate(self, region: int, counter: int) -> None:
         """Forgets that region's effects above `counter`."""

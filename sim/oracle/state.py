@@ -49,12 +49,6 @@ class Create:
         self.vector = effect.vector
         self.start_id = None if effect.starts_at_vector else effect.start_id
 
-    def is_below(self, add: Add) -> bool:
-        """Whether the entry lies above this start (S6.3)."""
-        if self.start_id is not None:
-            return add.entry_id > self.start_id
-        return not covers(self.vector, add.region, add.counter)
-
 
 class KeyState:
     """One key at a vector."""
@@ -69,23 +63,14 @@ class KeyState:
         self.heads: dict[int, tuple[int, int]] = {}
         # Group name → its live creates; no name has an empty dict.
         self.groups: dict[bytes, dict[Dot, Create]] = {}
-        # Group name → every span (region_id, from, to] ever announced as acknowledged.
-        self.announced: dict[bytes, list[tuple[int, int, int]]] = {}
         # Dot → deadline in ms, or NEVER.
         self.deadlines: dict[Dot, int] = {}
         # Dot → (duration in s, maxsize).
         self.configurations: dict[Dot, tuple[int, int]] = {}
         # (pid, iid) → every idempotent add, cleared or not.
         self.pairs: dict[tuple[bytes, bytes], list[Add]] = {}
-        # pid → how many idempotent adds it ever had.
-        self.pair_counts: dict[bytes, int] = {}
-        # The least maxsize and all durations of all configurations ever set.
-        self.least_maxsize = 1 << 30
+        # The durations of all configurations ever set.
         self.durations_s: list[int] = []
-        # region_id → counter of its newest effect on this key, announcements left out.
-        self.touched: Vector = {}
-        # How many changes a client could have seen (S10.7).
-        self.changes = 0
         # -- removals, kept for ever
         # Dots named by XDEL and by conflicts.
         self.gone: set[Dot] = set()
@@ -144,28 +129,6 @@ class KeyState:
         """Whether the key exists when deadlines are ignored (S3.1)."""
         return bool(self.groups) or self.has_header()
 
-    def configuration(self) -> Optional[tuple[int, int]]:
-        """(duration in s, maxsize) of the configuration with the highest dot (S9.4), or None."""
-        if not self.configurations:
-            return None
-        return self.configurations[max(self.configurations, key=lambda dot: (dot[1], dot[0]))]
-
-    def open_pairs(self, pid: bytes, iid: bytes) -> list[Add]:
-        """The adds of a pair that no clear covers (S9.4)."""
-        cleared = self.pairs_cleared
-        return [
-            add
-            for add in self.pairs.get((pid, iid), ())
-            if cleared.get(add.region, 0) < add.counter
-        ]
-
-    def open_pair_count(self) -> int:
-        """How many idempotent adds no clear covers."""
-        cleared = self.pairs_cleared
-        return sum(
-            cleared.get(add.region, 0) < add.counter for adds in self.pairs.values() for add in adds
-        )
-
     def with_id(self, entry_id: int) -> list[Add]:
         """The present entries that bear the ID."""
         found: list[Add] = []
@@ -174,13 +137,6 @@ class KeyState:
             found.append(self.stream[index][3])
             index += 1
         return found
-
-    def between(self, start: int, end: int) -> list[Add]:
-        """The present entries with start ≤ ID ≤ end, in the order of the logical stream."""
-        stream = self.stream
-        low = bisect_left(stream, (start,)) if start > 0 else 0
-        high = bisect_left(stream, (end + 1,))
-        return [place[3] for place in stream[low:high]]
 
     # -- removals
 
@@ -250,8 +206,6 @@ class State:
         self.keys: dict[bytes, KeyState] = {}
         self.flushed: Vector = {}
         self.flush_tombstones: Vector = {}
-        # Pairs of entries of one ID that became present together; `Follower` takes them out.
-        self.twins: list[tuple[Add, Add]] = []
 
     def key(self, key: bytes) -> KeyState:
         found = self.keys.get(key)
@@ -262,13 +216,8 @@ class State:
     def apply(self, region: int, counter: int, effect: Logged) -> None:
         """Applies the next effect of a region."""
         self.vector[region] = counter
-        _APPLY[type(effect)](self, region, counter, effect)
-
-    def touch(self, key: bytes, region: int, counter: int) -> KeyState:
-        state = self.key(key)
-        state.touched[region] = counter
-        state.changes += 1
-        return state
+        if not isinstance(effect, fx.Acknowledge):  # Groups are here without what they were given.
+            _APPLY[type(effect)](self, region, counter, effect)
 
     # -- one function for each effect
 
@@ -276,12 +225,9 @@ class State:
         state = self.keys.get(add.key)
         if state is None:
             state = self.key(add.key)
-        state.touched[region] = counter
-        state.changes += 1
         state.heads[region] = (counter, add.entry_id)
         if add.pid:
             state.pairs.setdefault((add.pid, add.iid), []).append(add)
-            state.pair_counts[add.pid] = state.pair_counts.get(add.pid, 0) + 1
         if not state.is_removed(region, counter):
             state.adds[(region, counter)] = add
             entry_id = add.entry_id
@@ -290,21 +236,20 @@ class State:
             if not stream or stream[-1][0] < entry_id:
                 stream.append(place)
                 return
-            self.twins += [(twin, add) for twin in state.with_id(entry_id)]
             insort(stream, place)
 
     def _remove_entries(self, region: int, counter: int, effect: fx.RemoveEntries) -> None:
-        state = self.touch(effect.key, region, counter)
+        state = self.key(effect.key)
         state.gone.update(effect.dots)
         state.drop([dot for dot in dict.fromkeys(effect.dots) if dot in state.adds])
 
     def _trim(self, region: int, counter: int, effect: fx.Trim) -> None:
-        state = self.touch(effect.key, region, counter)
+        state = self.key(effect.key)
         raise_to(state.trimmed, effect.prefix)
         state.drop_covered(effect.prefix)
 
     def _delete(self, region: int, counter: int, effect: fx.Delete) -> None:
-        state = self.touch(effect.key, region, counter)
+        state = self.key(effect.key)
         state.clear(effect.vector)
         state.bury(None, region, counter)
 
@@ -312,34 +257,23 @@ class State:
         raise_to(self.flushed, effect.vector)
         raise_to(self.flush_tombstones, {region: counter})
         for state in self.keys.values():
-            state.changes += 1
             state.clear(effect.vector)
             state.bury(None, region, counter)
 
     def _set_id(self, region: int, counter: int, effect: fx.SetId) -> None:
-        self.touch(effect.key, region, counter).heads[region] = (counter, effect.entry_id)
+        self.key(effect.key).heads[region] = (counter, effect.entry_id)
 
     def _create_group(self, region: int, counter: int, effect: fx.CreateGroup) -> None:
-        state = self.touch(effect.key, region, counter)
+        state = self.key(effect.key)
         create = Create((region, counter), effect)
         if not state.is_buried(effect.group, create):
             state.groups.setdefault(effect.group, {})[create.dot] = create
 
     def _destroy_group(self, region: int, counter: int, effect: fx.DestroyGroup) -> None:
-        self.touch(effect.key, region, counter).bury(effect.group, region, counter)
-
-    def _acknowledge(self, region: int, counter: int, effect: fx.Acknowledge) -> None:
-        state = self.key(effect.key)
-        # An announcement is no change that WATCH counts (S10.7), and it does not count for S10.6:
-        # once its group is gone, the key may be forgotten together with the announcement.
-        announced = state.announced.setdefault(effect.group, [])
-        for origin, spans in effect.spans.items():
-            announced += [
-                (origin, start, end) for start, end in zip(spans.starts, spans.ends, strict=True)
-            ]
+        self.key(effect.key).bury(effect.group, region, counter)
 
     def _set_deadline(self, region: int, counter: int, effect: fx.SetDeadline) -> None:
-        state = self.touch(effect.key, region, counter)
+        state = self.key(effect.key)
         for dot in effect.replaces:
             state.replaced.add(dot)
             state.deadlines.pop(dot, None)
@@ -349,7 +283,7 @@ class State:
             state.deadlines[(region, counter)] = effect.at_ms
 
     def _remove_observed(self, region: int, counter: int, effect: fx.RemoveObserved) -> None:
-        state = self.touch(effect.key, region, counter)
+        state = self.key(effect.key)
         vector = effect.vector
         state.clear(vector)
         raise_to(state.observed, vector)
@@ -361,12 +295,11 @@ class State:
                 del state.deadlines[dot]
 
     def _configure(self, region: int, counter: int, effect: fx.Configure) -> None:
-        state = self.touch(effect.key, region, counter)
+        state = self.key(effect.key)
         for dot in effect.replaces:
             state.replaced.add(dot)
             state.configurations.pop(dot, None)
         raise_to(state.pairs_cleared, effect.vector)
-        state.least_maxsize = min(state.least_maxsize, effect.maxsize)
         state.durations_s.append(effect.duration_s)
         if (region, counter) not in state.replaced and not covers(state.cleared, region, counter):
             state.configurations[(region, counter)] = (effect.duration_s, effect.maxsize)
@@ -381,7 +314,6 @@ _APPLY: Final[dict[type, Callable[[State, int, int, Any], None]]] = {
     fx.SetId: State._set_id,
     fx.CreateGroup: State._create_group,
     fx.DestroyGroup: State._destroy_group,
-    fx.Acknowledge: State._acknowledge,
     fx.SetDeadline: State._set_deadline,
     fx.RemoveObserved: State._remove_observed,
     fx.Configure: State._configure,

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Final
 
 from anabranch.crdt import effects as fx
-from anabranch.sim.checkers.delivery_effects import decoded
 from anabranch.sim.history import (
     Began,
     Checker,
@@ -22,6 +21,7 @@ from anabranch.sim.history import (
     Stopped,
     Vector,
 )
+from anabranch.sim.oracle.log import decoded
 from anabranch.sim.rules.causal_past import CausalPast
 from anabranch.sim.rules.commands import Commands
 from anabranch.sim.rules.conflicts import Conflicts

@@ -29,5 +29,4 @@ Reading order:
 - `dispatch`: the table of commands, and transactions.
 - `region`: the doors of the engine: commands, merges, joins, ticks, starts.
 - `judge`: the judge `twin`.
-- `__main__`: runs seeds with it.
 """

@@ -20,13 +20,13 @@ from anabranch.crdt.effects import (
 )
 from anabranch.crdt.encoding import put_varint
 from anabranch.crdt.ids import format_id
-from anabranch.region.engine.replies import OK, Reply
+from anabranch.region.engine.replies import OK, ErrorReply, Reply
 from anabranch.sim.twin.arguments import MAX_HALF, MAX_ID, NO_KEY, SYNTAX, entry_id, integer, refuse
 from anabranch.sim.twin.core import TwinCore
 from anabranch.sim.twin.effects import Add, Pairing, content
 from anabranch.sim.twin.losers import answers
 from anabranch.sim.twin.replies import Expected, Mismatch
-from anabranch.sim.twin.session import Session
+from anabranch.sim.twin.session import Session, may_issue
 from anabranch.sim.twin.state import NEVER, Dot, Entry, Key
 
 _TOO_SMALL = "ERR The ID specified in XADD is equal or smaller than the target stream top item"
@@ -215,11 +215,14 @@ def xtrim(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     key = twin.state.visible(argv[1])
     if given.rest or given.trimming is None:
         refuse(SYNTAX)
-    return 0 if key is None else trim(twin, key, given.trimming)
+    return 0 if key is None else trim(twin, key, given.trimming, is_counted=True)
 
 
-def trim(twin: TwinCore, key: Key, trimming: Trimming) -> int:
-    """Trims the logical stream and returns how many entries it removed."""
+def trim(twin: TwinCore, key: Key, trimming: Trimming, is_counted: bool = False) -> int:
+    """Trims the logical stream and returns how many entries it removed.
+
+    `is_counted`: the region's reply tells how many it removed.
+    """
     candidates = _candidates(key, trimming)
     flag = trimming.references == b"DELREF"
     if trimming.references == b"ACKED":
@@ -233,7 +236,10 @@ def trim(twin: TwinCore, key: Key, trimming: Trimming) -> int:
             twin.issue(Trim(key.name, prefix, flag))
         return len(candidates)
     effect = twin.next_issued()
-    if not candidates or not isinstance(effect, Trim) or effect.key != key.name:
+    is_own = isinstance(effect, Trim) and effect.key == key.name
+    if is_own and not trimming.is_exact:
+        is_own = twin.reply != 0 if is_counted else not _is_of_a_later_command(twin, key)
+    if not candidates or not isinstance(effect, Trim) or not is_own:
         if trimming.is_exact and prefix:
             twin.issue(Trim(key.name, prefix, flag))
         return 0
@@ -252,6 +258,31 @@ def trim(twin: TwinCore, key: Key, trimming: Trimming) -> int:
         return 0  # it is the effect of another command, or a violation
     twin.follow(effect)
     return len(removed)
+
+
+def _is_of_a_later_command(twin: TwinCore, key: Key) -> bool:
+    """Whether the next trim that the region issued is one that a later XTRIM of the unit counts.
+
+    Between an XADD with `~` and that XTRIM, no command of the transaction has issued an effect.
+    """
+    trims = 0
+    counter = twin.state.vector.get(twin.region, 0) + 1
+    while isinstance(effect := twin.to_follow.get(counter), Trim) and effect.key == key.name:
+        trims, counter = trims + 1, counter + 1
+    for argv, reply in twin.later:
+        if argv[0].upper() == b"XTRIM" and argv[1] == key.name and isinstance(reply, int):
+            trims -= reply > 0
+        elif may_issue(argv) and not _issued_nothing(twin, argv, reply):
+            break
+    return trims <= 0
+
+
+def _issued_nothing(twin: TwinCore, argv: tuple[bytes, ...], reply: Reply) -> bool:
+    """Whether the reply of a command proves that it issued no effect."""
+    if argv[0].upper() == b"XADD" and isinstance(reply, bytes):
+        added = [one.entry_id for one in twin.to_follow.values() if isinstance(one, Add)]
+        return entry_id(reply) not in added
+    return reply is None or reply == 0 or isinstance(reply, ErrorReply)
 
 
 def _candidates(key: Key, trimming: Trimming) -> list[Entry]:
@@ -314,7 +345,7 @@ def xsetid(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
         refuse("ERR The ID specified in XSETID is smaller than the target stream top item")
     if 0 <= added < len(key.entries):
         refuse("ERR The entries_added specified in XSETID is smaller than the target stream length")
-    if last_id != key.last_id():
+    if last_id != key.last_id() or not key.header:
         twin.issue(SetId(key.name, last_id))
     if added >= 0 or deleted >= 0:
         twin.hand_set.add(key.name)

@@ -1,34 +1,48 @@
-"""Announcements of acknowledgements: which runs a sync round must announce (S8.1)."""
+"""Announcements of acknowledgements: which runs a sync round must announce (S8.1).
+
+Free: whether the lower one of what SETID and XCLAIM LASTID said is still a floor at which a run
+begins. "An entry must then be above both" (S7.4) does not tell.
+"""
 
 from __future__ import annotations
 
-from anabranch.sim.twin.effects import Announce
+from typing import NamedTuple
+
 from anabranch.sim.twin.state import Dot, Group, Key, Place, State
 
 
-def announcements(state: State) -> dict[tuple[bytes, bytes], Announce]:
-    """(key, group) → the announcement that a round must make now.
+class Due(NamedTuple):
+    """What a round announces of a group: counters that are not acknowledged yet.
 
-    `Announce.counters` holds only the counters that are not acknowledged yet.
+    `creates`: those that the announcement names. `required`: the counters that it must have, of
+    which those of deleted entries may be left out. `allowed`: those that it may have.
     """
-    found: dict[tuple[bytes, bytes], Announce] = {}
+
+    creates: set[Dot]
+    required: set[Dot]
+    allowed: set[Dot]
+
+
+def announcements(state: State) -> dict[tuple[bytes, bytes], Due]:
+    """(key, group) → what a round must announce now."""
+    found: dict[tuple[bytes, bytes], Due] = {}
     for key in state.keys.values():
         for name, group in key.groups.items():
-            counters = _due(key, group)
-            if counters:
-                found[(key.name, name)] = Announce(
-                    key.name, name, list(group.creates), counters, {}
-                )
+            allowed = _counters(key, group, True)
+            if allowed:
+                required = _counters(key, group, False) if group.local.raised else allowed
+                required = {dot for dot in required if dot in key.entries}
+                found[(key.name, name)] = Due(set(group.creates), required, allowed)
     return found
 
 
-def _due(key: Key, group: Group) -> set[Dot]:
+def _counters(key: Key, group: Group, has_lower_floor: bool) -> set[Dot]:
     """The counters of all runs that hold an entry not yet acknowledged, without those that are."""
     acked = group.acked()
     found: set[Dot] = set()
     for region, log in key.logs.items():
         done = [_is_done(group, (region, counter)) for counter, _ in log]
-        for begin in _beginnings(key, group, region, acked):
+        for begin in _beginnings(key, group, region, acked, has_lower_floor):
             run: list[int] = []
             for (counter, _), is_done in zip(log, done, strict=True):
                 if counter <= begin:
@@ -46,15 +60,22 @@ def _is_done(group: Group, dot: Dot) -> bool:
     return dot in local.given and dot not in local.pel and dot not in local.dropped
 
 
-def _beginnings(key: Key, group: Group, region: int, acked: set[Dot]) -> set[int]:
+def _beginnings(
+    key: Key, group: Group, region: int, acked: set[Dot], has_lower_floor: bool
+) -> set[int]:
     """The counters after which a run may begin."""
     starts = [create.start for create in group.creates.values()]
     # Where concurrent creates have several starts, the lowest is the start of the group (S6.3).
-    found = {min(key.last_not_above(region, place) for place in starts)}
+    start = min(key.last_not_above(region, place) for place in starts)
+    floor = start
     if group.local.floor is not None:
-        found.add(key.last_not_above(region, group.local.floor))
+        floor = key.last_not_above(region, group.local.floor)
+    raised = floor
     if group.local.raised:
-        found.add(key.last_not_above(region, Place(True, group.local.raised, {})))
+        raised = key.last_not_above(region, Place(True, group.local.raised, {}))
+    found = {start, max(floor, raised)}
+    if has_lower_floor:
+        found.add(min(floor, raised))
     counters = {counter for one, counter in acked if one == region}
     found |= {counter for counter in counters if counter + 1 not in counters}
     found |= {counter for one, counter in group.local.dropped if one == region}

@@ -92,9 +92,10 @@ def _add(state: State, key: Key, effect: Add, dot: Dot) -> None:
     one = effect.pairing
     if one is not None:
         held_ms = one.recorded_ms if dot[0] == state.region else state.clock_ms
-        key.pairs[dot] = Pair(
-            dot, effect.entry_id, one.pid, one.iid, one.recorded_ms, one.vector, held_ms
-        )
+        pair = Pair(dot, effect.entry_id, one.pid, one.iid, one.recorded_ms, one.vector, held_ms)
+        state.arrivals += 1
+        pair.arrival = state.arrivals
+        key.pairs[dot] = pair
         state.paired.append((key.name, dot))
         retire(state, key, one.pid)
 
@@ -102,22 +103,31 @@ def _add(state: State, key: Key, effect: Add, dot: Dot) -> None:
 def retire(state: State, key: Key, pid: bytes) -> None:
     """The oldest pairs of a producer beyond maxsize answer no retries any more (S9.3).
 
-    Free: which pair is the oldest where the clocks of regions differ. A pair is retired for certain
-    if it is the oldest by the time recorded, by the time held and by the ID, and is doubtful if it
-    is the oldest by one of them.
+    Free: which pairs are the oldest, where times and the order of arrival differ, because the
+    clocks of regions do. Then each pair may answer or not.
     """
     _, maxsize = state.idempotency(key)
     pairs = [one for one in key.pairs.values() if one.pid == pid and not one.is_retired]
-    excess = len(pairs) - maxsize
-    if excess <= 0:
+    if len(pairs) <= maxsize:
         return
-    by_record = sorted(pairs, key=lambda one: (one.recorded_ms, one.entry_id, one.dot[0]))
-    by_hold = sorted(pairs, key=lambda one: (min(one.held_ms, one.recorded_ms), one.recorded_ms))
-    by_id = sorted(pairs, key=lambda one: (one.entry_id, one.dot[0]))
-    for one in pairs:
-        votes = [one in order[:excess] for order in (by_record, by_hold, by_id)]
-        one.is_retired = all(votes)
-        one.is_doubtful |= any(votes)
+    pairs.sort(key=lambda one: (one.arrival, one.recorded_ms, one.entry_id))
+    in_order = all(map(_is_older, pairs, pairs[1:]))
+    surely_newer = sum(not one.is_doubtful for one in pairs)
+    for place, one in enumerate(pairs):
+        surely_newer -= not one.is_doubtful
+        if not in_order:
+            one.is_doubtful = True
+        elif len(pairs) - place > maxsize:
+            one.is_retired = surely_newer >= maxsize
+            one.is_doubtful = True
+
+
+def _is_older(one: Pair, other: Pair) -> bool:
+    """Whether of two pairs in the order of arrival the first is the older one by its times, too."""
+    times = (one.recorded_ms, one.entry_id), (other.recorded_ms, other.entry_id)
+    if one.arrival < other.arrival:
+        return times[0][0] <= times[1][0] and times[0][1] < times[1][1]
+    return times[0][0] < times[1][0] and times[0][1] < times[1][1]  # one snapshot brought both
 
 
 def _drop(key: Key, dot: Dot) -> None:
@@ -136,6 +146,7 @@ def _trim(key: Key, effect: Trim) -> None:
             pel = group.local.pel
             for dot in [one for one in pel if covers(effect.prefix, one)]:
                 del pel[dot]
+            raise_to(group.local.unreferenced, effect.prefix)
 
 
 def remove_observed(state: State, key: Key, vector: Vector, with_creates: bool) -> None:
@@ -212,7 +223,6 @@ def learn_acknowledged(group: Group, news: set[Dot], is_issued: bool) -> None:
     if not is_issued:
         for dot in news:
             group.local.pel.pop(dot, None)
-            group.local.dropped.discard(dot)
 
 
 # -- whole keys

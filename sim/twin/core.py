@@ -20,7 +20,7 @@ from anabranch.sim.twin.journal import Journal
 from anabranch.sim.twin.records import Record, apply_record
 from anabranch.sim.twin.replies import Mismatch, error_with
 from anabranch.sim.twin.session import Blocked, Session, StartNotOver
-from anabranch.sim.twin.state import Dot, State
+from anabranch.sim.twin.state import Dot, State, Vector
 
 
 class TwinCore:
@@ -31,6 +31,11 @@ class TwinCore:
         self.state = State(region)
         self.journal = Journal()
         self.blocked: list[Blocked] = []
+        # All that this region ever held, and the highest clock that it ever read: others may have
+        # heard of it before a crash. `others` are the regions that count as members.
+        self.had: Vector = {}
+        self.clock_max_ms = 0
+        self.others: Callable[[], list[TwinCore]] = list
         # A read that waits runs again.
         self.is_reading = False
         # Keys and creates whose statistics are free: a client set them by hand, which a crash may
@@ -40,6 +45,8 @@ class TwinCore:
         self.facts: Facts
         # The region's reply to the command that runs now, for the choices that the region has.
         self.reply: Optional[Reply] = None
+        # The later commands of the transaction that runs now, with the region's replies.
+        self.later: list[tuple[tuple[bytes, ...], Reply]] = []
         # The effects that the region issued in this call, by counter.
         self.to_follow: dict[int, Plain] = {}
 

@@ -16,6 +16,7 @@ from anabranch.region.engine.replies import (
     NullArray,
     Reply,
     ReplyLater,
+    SimpleString,
 )
 from anabranch.sim.twin import adding, claiming, facts, groups, keys, looks, reading
 from anabranch.sim.twin.core import Run, TwinCore
@@ -113,7 +114,7 @@ def _queue(session: Session, argv: tuple[bytes, ...]) -> object:
 
 def _queued(session: Session, reply: Reply) -> bool:
     """Whether the command is queued, or refused because the unit would be too large (S1.2)."""
-    if reply is QUEUED:
+    if isinstance(reply, SimpleString) and reply.text == QUEUED.text:
         return True
     session.has_failed = True
     return isinstance(reply, ErrorReply) and "crdt-unit-max-bytes" in reply.message
@@ -190,6 +191,7 @@ def _run_all(twin: TwinCore, session: Session, queued: list[tuple[bytes, ...]]) 
     answers: list[object] = []
     for place, argv in enumerate(queued):
         twin.reply = actual[place] if place < len(actual) else None
+        twin.later = list(zip(queued, actual, strict=False))[place + 1 :]
         try:
             answer = HANDLERS[argv[0].upper()][1](twin, session, argv)
         except CommandError as error:

@@ -183,9 +183,11 @@ def _join_pairs(state: State, key: Key, frozen: FrozenKey, is_restored: bool) ->
             pair.is_doubtful = True
         kept[dot] = pair
     producers: set[bytes] = set()
+    state.arrivals += 1
     for dot, pair in frozen.pairs.items():
         if dot not in kept and not covers(state.vector, dot):
             kept[dot] = pair.copy(state.clock_ms)
+            kept[dot].arrival = state.arrivals
             state.paired.append((key.name, dot))
             producers.add(pair.pid)
     key.pairs = kept

@@ -49,8 +49,10 @@ class Journal:
         return self.rows[-1].position if self.rows else 0
 
     def issued(self, dot: Dot, effect: Plain) -> None:
-        """The region issued an effect."""
+        """The region issued an effect; records that a former unit left belong to its row."""
         self._effects.append((dot, effect))
+        self._records += self._later
+        self._later = []
 
     def recorded(self, record: Record) -> None:
         """The region made a local record."""
@@ -91,6 +93,8 @@ class Journal:
             if row.kind == "block":
                 self._cut_effects(row.last)
             elif row.kind == "records":
+                if not self._records:
+                    self._records, self._later = self._later, []
                 self._cut_records()
             elif row.kind == "clock":
                 self.rows.append(Row(row.position, call.facts.clock_ms, None, True))
@@ -108,6 +112,15 @@ class Journal:
             raise Mismatch(f"made local records or none; expected {made or 'none'}")
         if call.kind == COMMIT and call.position is not None:
             self.committed = max(self.committed, call.position)
+
+    def begin_at(self, position: int, opened: list[tuple[Dot, Plain]]) -> None:
+        """The log begins at this position: what lies before it is unknown.
+
+        `opened` are the effects after it that are in no row yet.
+        """
+        self.rows = [Row(position, 0, None, False)]
+        self.committed = position
+        self._effects, self._records, self._later = opened, [], []
 
     def cut_back(self, position: int) -> None:
         """A start found the log up to this position."""

@@ -7,13 +7,17 @@ it: their twins would only report what follows from the mismatch.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import ClassVar, Final, Optional
+
+from mypy_extensions import mypyc_attr
 
 from anabranch.crdt.block import Block
 from anabranch.region.engine.replies import ErrorReply, ReplyLater
 from anabranch.sim import calls
 from anabranch.sim.calls import Call
-from anabranch.sim.history import Began, Checker, End, Setup
+from anabranch.sim.history import Began, Checker, End, Setup, Shown, Stopped
+from anabranch.sim.twin.core import TwinCore
 from anabranch.sim.twin.dispatch import run
 from anabranch.sim.twin.effects import Plain
 from anabranch.sim.twin.join import Frozen
@@ -21,8 +25,11 @@ from anabranch.sim.twin.region import TwinRegion, decode
 from anabranch.sim.twin.replies import Mismatch, shown
 
 _BLOCKS_MAX: Final = 2000
+# Regions are looked into at every fourth call of `shown`.
+LOOKS_EVERY: Final = 4
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Twin(Checker):
     """A naive twin beside every region."""
 
@@ -31,14 +38,31 @@ class Twin(Checker):
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self.regions: Final = {one: TwinRegion(one, run) for one in setup.regions}
+        for twin in self.regions.values():
+            twin.others = self._others_of(twin.region)
         self._cuts: Final[dict[int, Frozen]] = {}
         # Decoded blocks by chain value.
         self._decoded: Final[dict[bytes, list[Plain]]] = {}
         self._order: Final[deque[bytes]] = deque()
         self._how = ""
+        self._times = 0
+        self._gone: Final[set[int]] = set()
+
+    def _others_of(self, region: int) -> Callable[[], list[TwinCore]]:
+        """The other regions that are judged and are not gone for good, for one region's twin."""
+
+        def others() -> list[TwinCore]:
+            twins = self.regions.items()
+            return [twin for one, twin in twins if one != region and one not in self._gone]
+
+        return others
 
     def began(self, event: Began) -> None:
         self._how = event.how
+
+    def stopped(self, event: Stopped) -> None:
+        if event.how == "gone":
+            self._gone.add(event.region)
 
     def called(self, call: Call) -> None:
         twin: Optional[TwinRegion] = self.regions.get(call.region)
@@ -54,15 +78,28 @@ class Twin(Checker):
             twin.take(call, self._decode, self._cuts)
         except Mismatch as error:
             del self.regions[call.region]
-            self.fail(call.at_ms, call.region, f"{_title(call)}: {error}{_replied(call)}")
+            self.fail(call.at_ms, call.region, f"{title(call)}: {error}{_replied(call)}")
+
+    def shown(self, shown: dict[int, Shown]) -> None:
+        """Every fourth time: looks at one key of one region, in turn."""
+        self._times += 1
+        turn, rest = divmod(self._times, LOOKS_EVERY)
+        if shown and self.setup.keys and rest == 0:
+            regions = sorted(shown)
+            keys = self.setup.keys
+            self._look(regions[turn % len(regions)], keys[turn // len(regions) % len(keys)])
 
     def finish(self, end: End) -> None:
-        """Looks at every key of every region; the replies are judged like all others."""
+        """Looks at every key of every region."""
         for region in end.shown:
             for key in self.setup.keys:
-                for argv in ((b"CRDT.GROUPS", key), (b"XINFO", b"STREAM", key, b"FULL")):
-                    if region in self.regions:
-                        self.setup.ask(region, argv)
+                self._look(region, key)
+
+    def _look(self, region: int, key: bytes) -> None:
+        """Asks for the whole state of a key; the replies are judged like all others."""
+        for argv in ((b"CRDT.GROUPS", key), (b"XINFO", b"STREAM", key, b"FULL")):
+            if region in self.regions:
+                self.setup.ask(region, argv)
 
     def _decode(self, block: Block) -> list[Plain]:
         found = self._decoded.get(block.chain)
@@ -82,7 +119,8 @@ def _replied(call: Call) -> str:
     return ""
 
 
-def _title(call: Call) -> str:
+def title(call: Call) -> str:
+    """A call as a violation names it."""
     if call.kind == calls.EXECUTE:
         words = b" ".join(call.argv).decode("ascii", "backslashreplace")
         return f"connection {call.session}: {words}"

@@ -98,19 +98,33 @@ def answers(state: State, key: Key, pid: bytes, iid: bytes) -> tuple[set[int], b
     """The IDs that may answer a retry, and whether it may be a new add instead (S9.1).
 
     Free: which of several answers where an add was repeated after its time in another region, where
-    a conflict's entries are not both here any more, or where a pair may be retired.
+    a conflict's entries are not both here any more, where a winner has lost another conflict, or
+    where a pair may be retired. Free, too: whether a pair answers in the last ms of its time.
     """
     duration_ms, _ = state.idempotency(key)
     pairs = [one for one in key.pairs.values() if (one.pid, one.iid) == (pid, iid)]
     found: set[int] = set()
     may_add = True
     for one in pairs:
-        if one.is_retired or state.clock_ms - one.held_ms >= duration_ms:
+        age_ms = state.clock_ms - one.held_ms
+        if one.is_retired or age_ms > duration_ms:
             continue
-        may_add = may_add and one.is_doubtful
-        lost = [other for other in pairs if loser_of(one, other, duration_ms) is one]
-        found |= {other.entry_id for other in lost}
-        are_here = all(other.dot in key.entries for other in (one, *lost))
-        if not lost or not are_here or any(other.is_doubtful for other in lost):
+        may_add = may_add and (one.is_doubtful or age_ms == duration_ms)
+        winners = _winners_over(one, pairs, duration_ms)
+        found |= {other.entry_id for other in winners}
+        are_here = all(other.dot in key.entries for other in (one, *winners))
+        if not winners or not are_here or any(other.is_doubtful for other in winners):
             found.add(one.entry_id)
     return found, may_add
+
+
+def _winners_over(pair: Pair, pairs: list[Pair], duration_ms: int) -> list[Pair]:
+    """The pairs that a pair has lost to, those that these have lost to, and so on."""
+    found = [pair]
+    for loser in found:
+        found += [
+            other
+            for other in pairs
+            if other not in found and loser_of(loser, other, duration_ms) is loser
+        ]
+    return found[1:]

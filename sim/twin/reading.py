@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple, Optional
 
 from anabranch.crdt.ids import format_id
-from anabranch.region.engine.replies import NULL_ARRAY, REPLY_LATER, Reply
+from anabranch.region.engine.replies import NULL_ARRAY, REPLY_LATER, ErrorReply, MapReply, Reply
 from anabranch.sim.twin.arguments import (
     MAX_ID,
     NOT_INTEGER,
@@ -100,7 +100,7 @@ def parse(argv: tuple[bytes, ...]) -> Read:
 def xread(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     """XREAD (S7.1)."""
     read = parse(argv)
-    answer: list[Reply] = []
+    answer: list[tuple[bytes, list[Reply]]] = []
     positions: list[bytes] = []
     for name, word in zip(read.keys, read.positions, strict=True):
         key = twin.state.visible(name)
@@ -109,10 +109,17 @@ def xread(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
         entries = key.between(after + 1, MAX_ID) if key is not None else []
         if entries:
             rows: list[Reply] = [entry_reply(entry) for entry in cut_at(entries, read.most)]
-            answer.append([name, rows])
+            answer.append((name, rows))
     if answer:
-        return answer
+        return _keyed(twin, answer)
     return _wait(twin, session, argv, read, positions)
+
+
+def _keyed(twin: TwinCore, answer: list[tuple[bytes, list[Reply]]]) -> list[Reply]:
+    """Entries by key: a map for a client with RESP3, else a list of pairs."""
+    if isinstance(twin.reply, MapReply):
+        return [part for pair in answer for part in pair]
+    return [[name, rows] for name, rows in answer]
 
 
 def _after(key: Optional[Key], word: bytes) -> int:
@@ -154,17 +161,17 @@ def xreadgroup(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> obj
         if word != b">":
             entry_id(word)
         keys.append(key)
-    answer: list[Reply] = []
+    answer: list[tuple[bytes, list[Reply]]] = []
     for key, word in zip(keys, read.positions, strict=True):
         _see(twin, key, read)
         if word == b">":
             rows = _deliver(twin, key, read)
             if rows:
-                answer.append([key.name, rows])
+                answer.append((key.name, rows))
         else:
-            answer.append([key.name, _pending(twin, key, read, entry_id(word))])
+            answer.append((key.name, _pending(twin, key, read, entry_id(word))))
     if answer:
-        return answer
+        return _keyed(twin, answer)
     return _wait(twin, session, argv, read, list(read.positions))
 
 
@@ -179,8 +186,9 @@ def see(twin: TwinCore, key: Key, group: bytes, name: bytes) -> None:
     consumers = key.groups[group].local.consumers
     if name not in consumers:
         twin.record(ConsumerMade(key, group, now_ms, name))
-    one = consumers[name]
-    one.seen_ms = max(one.seen_ms, now_ms)
+    if not isinstance(twin.reply, ErrorReply):  # a command that is refused changes nothing (S13.4)
+        one = consumers[name]
+        one.seen_ms = max(one.seen_ms, now_ms)
 
 
 def _deliver(twin: TwinCore, key: Key, read: Read) -> list[Reply]:

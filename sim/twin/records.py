@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final, Optional
 
-from anabranch.sim.twin.state import Consumer, Dot, Group, Key, Pending, Place, State
+from anabranch.sim.twin.state import Consumer, Dot, Group, Key, Pending, Place, State, covers
 
 
 class Record:
@@ -58,7 +58,7 @@ class Delivered(Record):
             key.ids[dot] = entry_id
             local.dropped.discard(dot)
             local.entries_read = (local.entries_read or 0) + 1
-            if not self.no_ack:
+            if not self.no_ack and not covers(local.unreferenced, dot):
                 local.pel[dot] = Pending(dot, entry_id, self.consumer, self.now_ms, 1)
 
 
@@ -89,9 +89,10 @@ class Claimed(Record):
         touch(group, self.consumer, self.now_ms).active_ms = self.now_ms
         for one in self.claims:
             local.dropped.discard(one.dot)
-            local.pel[one.dot] = Pending(
-                one.dot, one.entry_id, self.consumer, one.delivered_ms, one.deliveries
-            )
+            if not covers(local.unreferenced, one.dot):
+                local.pel[one.dot] = Pending(
+                    one.dot, one.entry_id, self.consumer, one.delivered_ms, one.deliveries
+                )
 
 
 class ConsumerMade(Record):

@@ -27,7 +27,7 @@ from anabranch.sim.twin.effects import Plain, plain
 from anabranch.sim.twin.join import Frozen, join
 from anabranch.sim.twin.replies import Expected, Mismatch, check
 from anabranch.sim.twin.session import Session, StartNotOver, may_issue
-from anabranch.sim.twin.state import State
+from anabranch.sim.twin.state import State, raise_to
 
 
 class TwinRegion(TwinCore):
@@ -90,9 +90,13 @@ class TwinRegion(TwinCore):
                 raise Mismatch(
                     f"issued {named(counter, self.to_follow[counter])}; expected nothing"
                 )
-        if state.vector != {one: up for one, up in call.facts.vector.items() if up}:
-            raise Mismatch(f"its vector is {call.facts.vector}; expected {state.vector}")
+        if state.vector != call.facts.vector:
+            if state.vector != {one: up for one, up in call.facts.vector.items() if up}:
+                raise Mismatch(f"its vector is {call.facts.vector}; expected {state.vector}")
         self.journal.end_call(call)
+        if call.issued or call.rows:
+            raise_to(self.had, state.vector)
+        self.clock_max_ms = max(self.clock_max_ms, state.clock_ms)
         self._compare_late(call)
 
     def _compare_late(self, call: Call) -> None:
@@ -131,14 +135,21 @@ class TwinRegion(TwinCore):
         state = self.state = State(self.region)
         self._take_settings(call)
         self.journal.replay(state)
+        if call.facts.clock_ms < state.clock_ms:
+            raise Mismatch(f"its clock ran back to {call.facts.clock_ms} ms in a start (S10.2)")
         state.clock_ms = call.facts.clock_ms
         self._forget_changes()
-        self._hidden = {name for name, key in state.keys.items() if key.is_hidden(state.clock_ms)}
+        self.note_hidden()
         for key in state.keys.values():
             for group in key.groups.values():
                 for consumer in group.local.consumers.values():
                     consumer.is_known = False
         self.note_lifecycle()
+
+    def note_hidden(self) -> None:
+        """Notes which keys a deadline hides now."""
+        keys, clock_ms = self.state.keys, self.state.clock_ms
+        self._hidden = {name for name, key in keys.items() if key.is_hidden(clock_ms)}
 
     def _take_settings(self, call: Call) -> None:
         duration, maxsize = (
@@ -301,7 +312,7 @@ class TwinRegion(TwinCore):
             if name not in self._hidden and key.is_hidden(state.clock_ms)
         ]
         upkeep.work(self)
-        self._hidden = {name for name, key in state.keys.items() if key.is_hidden(state.clock_ms)}
+        self.note_hidden()
         self.settle()
         self._wake(hidden)
 

@@ -27,17 +27,21 @@ def announce(twin: TwinCore) -> None:
             raise Mismatch(f"announced {content(effect)!r}; expected nothing of that group")
         group = twin.state.keys[effect.key].groups[effect.group]
         news = effect.counters - group.acked()
-        present = {dot for dot in expected.counters if dot in twin.state.keys[effect.key].entries}
-        is_right = present <= news <= expected.counters
-        if sorted(effect.creates) != sorted(expected.creates) or not is_right:
+        is_right = expected.required <= news <= expected.allowed
+        if set(effect.creates) != expected.creates or not is_right:
             raise Mismatch(
                 f"announced {content(effect)!r}; expected the creates {sorted(expected.creates)} "
-                f"and these counters that are not acknowledged yet: {sorted(expected.counters)}"
+                f"and these counters that are not acknowledged yet: {sorted(expected.required)}; "
+                f"allowed are {sorted(expected.allowed)}"
             )
         ids = twin.state.keys[effect.key].ids
         for dot, entry_id in effect.ids.items():
             if ids.get(dot, entry_id) != entry_id:
                 raise Mismatch(f"announced a span that ends at {dot} with another entry ID")
         twin.follow(effect)
-    for expected in due.values():
-        raise Mismatch(f"began a round and did not announce {content(expected)!r}")
+    for (key, name), expected in due.items():
+        if expected.required:
+            raise Mismatch(
+                f"began a round and did not announce {sorted(expected.required)} of the group "
+                f"{name!r} of {key!r}"
+            )

@@ -80,10 +80,12 @@ class Pair:
     """An idempotency pair (S9), and since when this region has held it.
 
     `is_retired`: it answers no retries any more. `is_doubtful`: the region may have dropped it by
-    now, which the specification leaves to it (S9.2, S9.3); then both outcomes are right.
+    now, which the specification leaves to it (S9.2, S9.3); then both outcomes are right. `arrival`
+    numbers the steps in which pairs came.
     """
 
     __slots__ = (
+        "arrival",
         "dot",
         "entry_id",
         "held_ms",
@@ -112,6 +114,7 @@ class Pair:
         self.recorded_ms = recorded_ms
         self.vector = vector
         self.held_ms = held_ms
+        self.arrival = 0
         self.is_retired = False
         self.is_doubtful = False
 
@@ -164,6 +167,9 @@ class Local:
         self.given: set[Dot] = set()
         self.pel: dict[Dot, Pending] = {}
         self.dropped: set[Dot] = set()
+        # Up to where a trim with DELREF dropped the references, by region log. A replay applies a
+        # record after the block that was open when it arose, and so after such a trim (S13.1).
+        self.unreferenced: Vector = {}
         self.consumers: dict[bytes, Consumer] = {}
         # How many entries were handed out here; None before the first one.
         self.entries_read: Optional[int] = None
@@ -334,6 +340,8 @@ class State:
         self.timed: list[bytes] = []
         self.paired: list[tuple[bytes, Dot]] = []
         self.clock_ms = 0
+        # How many steps have brought idempotency pairs.
+        self.arrivals = 0
         # Settings in force, for streams without XCFGSET.
         self.duration_s = 100
         self.maxsize = 100

@@ -1,8 +1,8 @@
 """Removals that a region issues by itself: expired keys and leftovers (S10.3, S10.6).
 
 Free: when a region issues them, and since when the grace period of a leftover runs, so any region
-may remove one. Checked: that the key is hidden or holds leftovers only, and what is removed. Not
-checked: whether every member is known to be past the deadline.
+may remove one. Checked: that the key is hidden or holds leftovers only, what is removed, and that
+every other member holds the deadline and is past it, as far as it could have said so.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from anabranch.crdt.effects import RemoveObserved
 from anabranch.sim.twin.core import TwinCore
 from anabranch.sim.twin.effects import content
 from anabranch.sim.twin.replies import Mismatch
-from anabranch.sim.twin.state import Key
+from anabranch.sim.twin.state import Key, covers
 
 
 def work(twin: TwinCore) -> None:
@@ -44,8 +44,16 @@ def _check_expiry(twin: TwinCore, key: Key, effect: RemoveObserved) -> None:
     parts = (key.entries, key.header, key.groups, key.pairs, key.configurations)
     if not any(parts):
         raise Mismatch(f"issued {content(effect)!r}; only deadlines are left (S10.3)")
-    if won[0][0] != twin.region and clock_ms <= won[1] + _grace_ms(twin):
+    if clock_ms > won[1] + _grace_ms(twin):
+        return
+    if won[0][0] != twin.region:
         raise Mismatch(f"issued {content(effect)!r} for a deadline of another region (S10.3)")
+    for other in twin.others():
+        if not covers(other.had, won[0]) or other.clock_max_ms <= won[1]:
+            raise Mismatch(
+                f"issued {content(effect)!r}; region {other.region} never held the deadline, "
+                "or never was past it (S10.3)"
+            )
 
 
 def _check_leftover(twin: TwinCore, key: Key, effect: RemoveObserved) -> None:

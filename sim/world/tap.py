@@ -128,6 +128,7 @@ class TappedEngine(Engine):
         self._told_counter = state.disk.vector.get(state.members.region_id, 0)
         self._told_position = state.disk.position
         self._told_replies = 0
+        self._told_state = ""
         super().__init__(state)
         # A start without patience serves at once. It may issue effects before this line, and
         # `began` reports them.
@@ -177,11 +178,22 @@ class TappedEngine(Engine):
         self._told_counter = counter
         self._told_position = journal.position
         self._told_replies = len(state.outbox.replies)
+        self._told_state = facts.state
         return call
 
+    def _is_quiet(self) -> bool:
+        """Whether nothing has happened since the last call that was told."""
+        state = self.state
+        return (
+            state.journal.position == self._told_position
+            and len(state.outbox.replies) == self._told_replies
+            and state.lifecycle.state == self._told_state
+            and state.keyspace.vector.get(self.region_id, 0) == self._told_counter
+        )
+
     def _tell(self, kind: str, now_ms: int) -> None:
-        """Tells of a call without values of its own."""
-        if self._watcher.follows_calls():
+        """Tells of a call without values of its own; of a tick always, else if it did anything."""
+        if self._watcher.follows_calls() and (kind == calls.TICK or not self._is_quiet()):
             self._watcher.called(self._call(kind, now_ms))
 
     def began(self) -> None:
@@ -259,7 +271,7 @@ class TappedEngine(Engine):
 
     def take_commit(self, now_ms: int) -> Optional[Commit]:
         commit = super().take_commit(now_ms)
-        if self._watcher.follows_calls():
+        if self._watcher.follows_calls() and not (commit is None and self._is_quiet()):
             call = self._call(calls.COMMIT, now_ms, commit.rows if commit is not None else None)
             call.position = commit.position if commit is not None else None
             self._watcher.called(call)
@@ -333,7 +345,7 @@ class TappedEngine(Engine):
         self._look("merge")
 
     def _heard(self, source: int, heard: Union[Gossip, StartAnswer], now_ms: int) -> None:
-        if self._watcher.follows_calls():
+        if self._watcher.follows_calls() and not self._is_quiet():
             call = self._call(calls.HEAR, now_ms)
             call.source, call.heard = source, heard
             self._watcher.called(call)

@@ -92,6 +92,7 @@ def test_choices(name: str) -> None:
 # These are read when the region starts, or never change.
 READ_ONCE = {
     "crdt-log-tail-max-bytes",
+    "crdt-tape-max-bytes",
     "crdt-slice-max-bytes",
     "crdt-reconnect-min-ms",
     "crdt-reconnect-max-ms",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from anabranch.region.engine.replies import ErrorReply
+from anabranch.sim.twin.replies import shown
 from tests.review.support import Place, cluster
 
 
@@ -81,3 +83,25 @@ def test_member_lost_is_answered_when_it_is_on_disk() -> None:
     us.commit()
     assert us.meta["lost"] == b"3"
     assert us.engine.take_replies()
+
+
+def test_a_read_that_is_refused_while_commits_fail_changes_nothing() -> None:
+    """S13.4: the refusal reflects nothing, so the consumer was not seen.
+
+    XREADGROUP noted the time of the consumer before it was refused, unlike XAUTOCLAIM. From
+    simulator seed 33305646052.
+    """
+    us = cluster(1)[0]
+    us.ok("XADD", "x", "*", "f", "1")
+    us.ok("XGROUP", "CREATE", "x", "g", "0")
+    us.ok("XGROUP", "CREATECONSUMER", "x", "g", "c")
+    before = us.ok("XINFO", "STREAM", "x", "FULL")
+    assert us.engine.take_commit(us.now_ms) is not None
+    us.engine.commit_failed("disk full")
+    us.now_ms += 1000
+    for words in (("XREADGROUP", "GROUP", "g", "c"), ("XREADGROUP", "GROUP", "g", "new")):
+        reply = us(*words, "STREAMS", "x", ">")
+        assert isinstance(reply, ErrorReply) and reply.message.startswith("MISCONF")
+    refused = us("XAUTOCLAIM", "x", "g", "new", "0", "0")
+    assert isinstance(refused, ErrorReply) and refused.message.startswith("MISCONF")
+    assert shown(us.ok("XINFO", "STREAM", "x", "FULL")) == shown(before)

@@ -51,6 +51,24 @@ def test_a_loser_that_is_held_for_longer_answers_with_the_winner() -> None:
     assert _add(ap) == winner
 
 
+def test_of_three_adds_the_one_that_stays_answers_retries() -> None:
+    """S9.1, S9.2: of three adds of one pair, the second lost to the first, the third to the second.
+
+    us had pushed the first pair out, so its third add had seen the first and is no conflict with
+    it. ap added the second. Both later entries go, and a retry must hear the ID of the first. us
+    told the ID of the second, because it held that pair last. From simulator seed 33305645984.
+    """
+    us, ap = cluster(2, stream_idmp_duration="100", stream_idmp_maxsize="1")
+    first, other = _add(us), _add(us, "2")
+    ap.at(1500)
+    _add(ap)
+    us.at(1600)
+    _add(us)
+    sync(us, ap)
+    assert us.ids("x") == ap.ids("x") == [first, other]
+    assert [_add(place) for place in (us, ap)] == [first, first]
+
+
 def test_after_its_duration_a_pair_is_a_new_add_and_answers_for_itself() -> None:
     """S9.1: after the duration the same pair is a new add.
 

@@ -1,4 +1,4 @@
-"""Histories made by hand for the judges of state: commands, replies and effects, right or wrong."""
+"""Histories made by hand for the judges of histories: commands, replies and effects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from anabranch.sim.checkers.digests import Digests
 from anabranch.sim.checkers.idempotent_once import IdempotentOnce
 from anabranch.sim.checkers.no_phantoms import NoPhantoms
 from anabranch.sim.checkers.no_return import NoReturn
-from anabranch.sim.checkers.removals import Removals
 from anabranch.sim.checkers.stable_times import StableTimes
 from anabranch.sim.checkers.unique_ids import UniqueIds
 from anabranch.sim.checkers.vectors import Vectors
@@ -32,8 +31,8 @@ from anabranch.sim.history import (
     Vector,
     Words,
 )
-from anabranch.sim.oracle.oracle import Oracle
-from anabranch.sim.oracle.reads import configuration
+from anabranch.sim.oracle.ledger import Ledger
+from anabranch.sim.oracle.state import State
 
 SETTINGS = {
     "crdt-xadd-id-uniqueness-mode": "strict",
@@ -50,7 +49,6 @@ STATE_JUDGES: list[type[Checker]] = [
     UniqueIds,
     Vectors,
     Digests,
-    Removals,
     NoReturn,
     StableTimes,
 ]
@@ -83,7 +81,7 @@ class Story:
         ids = tuple(range(1, regions + 1))
         self.setup = Setup(1, ids, {region: dict(values) for region in ids}, (KEY,), self.ask)
         self.judges = [judge(self.setup) for judge in (STATE_JUDGES if judges is None else judges)]
-        self.oracle = Oracle.of(self.setup)
+        self.ledger = Ledger.of(self.setup)
         self.now_ms = 1000
         self.vectors: dict[int, Vector] = {region: {} for region in ids}
         self.disks: dict[int, Vector] = {region: {} for region in ids}
@@ -285,7 +283,7 @@ class Story:
         """The reply of a region to a judge: that of `answers`, else the naive truth."""
         if (region, words) in self.answers:
             return self.answers[(region, words)]
-        return truth(self.oracle, region, words, self.now_ms)
+        return truth(self, region, words)
 
     def show(self, **digests: bytes) -> dict[int, Shown]:
         """All regions show vector and digest. By default equal vectors have equal digests."""
@@ -307,54 +305,22 @@ class Story:
         return self.found()
 
 
-def truth(oracle: Oracle, region: int, words: Words, now_ms: int) -> Reply:
+def truth(story: Story, region: int, words: Words) -> Reply:
     """The right reply to each command that judges ask."""
-    name = words[0]
-    if name == b"TIME":
-        return [b"%d" % (now_ms // 1000), b"%d" % (now_ms % 1000 * 1000)]
-    if name == b"INFO":
+    if words[0] == b"TIME":
+        return [b"%d" % (story.now_ms // 1000), b"%d" % (story.now_ms % 1000 * 1000)]
+    if words[0] == b"INFO":
         return b"# CRDT\r\ncrdt_gaps:0\r\ncrdt_disk_vector:\r\ncrdt_stable_vector:\r\n"
-    follower = oracle.followers[region]
-    follower.clock_ms = now_ms
-    key = words[2] if name == b"XINFO" else words[1]
-    state = follower.existing(key)
-    if name == b"EXISTS":
-        return int(state is not None)
-    if name == b"XLEN":
-        return 0 if state is None else len(state.stream)
-    if name == b"XRANGE":
-        return [] if state is None else [place[3].shown for place in state.stream]
-    if name == b"PEXPIRETIME":
-        return -2 if state is None else -1
-    if state is None:
+    last = story.ledger.log.last
+    vector = {one: min(up, last(one)) for one, up in story.vectors[region].items()}
+    state = story.ledger.state_at(vector) or State()
+    key = state.key(words[-1] if words[0] == b"XINFO" else words[1])
+    is_here = key.is_present() and not key.is_hidden(story.now_ms)
+    if words[0] == b"XRANGE":
+        return [place[3].shown for place in key.stream] if is_here else []
+    if not is_here:
         return ErrorReply("ERR no such key")
-    if words[1] == b"GROUPS":
-        return [MapReply([b"name", group]) for group in sorted(state.groups)]
-    first = state.stream[0][3] if state.stream else None
-    last = state.stream[-1][3] if state.stream else None
-    duration_s, maxsize = configuration(follower, state)
-    return MapReply(
-        [
-            b"idmp-duration",
-            duration_s,
-            b"idmp-maxsize",
-            maxsize,
-            b"iids-tracked",
-            state.open_pair_count(),
-            b"length",
-            len(state.stream),
-            b"last-generated-id",
-            b"%d-%d" % (state.last_id() >> 64, state.last_id() & ((1 << 64) - 1)),
-            b"recorded-first-entry-id",
-            b"0-0" if first is None else first.shown_id,
-            b"groups",
-            len(state.groups),
-            b"first-entry",
-            None if first is None else first.shown,
-            b"last-entry",
-            None if last is None else last.shown,
-        ]
-    )
+    return [MapReply([b"name", group]) for group in sorted(key.groups)]
 
 
 def idempotent(

@@ -1,15 +1,14 @@
-"""The judges of state accept right histories, and each of them rejects wrong ones."""
+"""The judges of histories accept right histories, and each of them rejects wrong ones."""
 
 from __future__ import annotations
 
 import pytest
 
 from anabranch.crdt import effects as fx
-from anabranch.region.engine.replies import ErrorReply, MapReply, Reply
+from anabranch.region.engine.replies import ErrorReply, MapReply
 from anabranch.sim.checkers.vectors import ASKS_EVERY
-from anabranch.sim.history import Moved, Operation, Words
-from anabranch.sim.oracle.state import NEVER
-from tests.sim.fabricated import KEY, NIL, OK, Plain, Story, idempotent, truth
+from anabranch.sim.history import Moved, Words
+from tests.sim.fabricated import KEY, OK, Plain, Story, idempotent
 
 
 def entry(entry_id: str, token: str = "") -> list[object]:
@@ -58,7 +57,7 @@ def test_all_judges_are_silent_when_regions_are_right() -> None:
 def test_an_acknowledged_add_that_a_region_lacks() -> None:
     story = ordinary_life()
     story.answers[(1, (b"XRANGE", KEY, b"-", b"+"))] = [entry("1000-2", "b")]
-    assert story.finish() == ["acknowledged_adds", "removals"]
+    assert story.finish() == ["acknowledged_adds"]
     assert "lacks 1001-2" in story.texts()
 
 
@@ -139,7 +138,7 @@ def test_an_entry_that_nobody_added() -> None:
         Plain("1002-1001", [b"t", b"ghost"]),
     )
     story.sync()
-    assert story.found() == ["no_phantoms", "removals"]
+    assert story.found() == ["no_phantoms"]
 
 
 def test_an_entry_of_an_add_that_was_refused() -> None:
@@ -166,7 +165,7 @@ def test_an_entry_that_is_only_shown() -> None:
         entry("1001-2", "c"),
         entry("1002-2", "ghost"),
     ]
-    assert story.finish() == ["no_phantoms", "removals"]
+    assert story.finish() == ["no_phantoms", "no_return"]
 
 
 def test_a_renamed_key_holds_copies_not_phantoms() -> None:
@@ -204,31 +203,6 @@ def test_retries_are_answered_with_the_first_id() -> None:
     assert story.finish() == [], story.texts()
 
 
-def test_a_retry_that_is_added_anew() -> None:
-    story = Story()
-    retry(story, 1, "a", "1000-1", idempotent(story, 1, "1000-1", "a"))
-    retry(story, 1, "a", "1000-1001", idempotent(story, 1, "1000-1001", "a"))
-    story.sync()
-    assert story.found() == ["idempotent_once"]
-
-
-def test_a_retry_that_is_answered_with_another_id() -> None:
-    story = Story()
-    retry(story, 1, "a", "1000-1", idempotent(story, 1, "1000-1", "a"))
-    retry(story, 1, "a", "999-1")
-    story.sync()
-    assert story.found() == ["idempotent_once"]
-
-
-def test_a_retry_that_is_answered_after_the_window() -> None:
-    story = Story()
-    retry(story, 1, "a", "1000-1", idempotent(story, 1, "1000-1", "a"))
-    story.commit(1)
-    story.at(2001)
-    retry(story, 1, "a", "1000-1")
-    assert story.found() == ["idempotent_once"]
-
-
 def conflict() -> Story:
     """Two regions have added one pair; neither had seen the other's add."""
     story = Story()
@@ -253,22 +227,6 @@ def test_a_conflict_of_which_both_stay() -> None:
     story.merge(1, 2)
     story.sync()
     assert story.finish() == ["idempotent_once"]
-
-
-def test_a_conflict_of_which_the_winner_goes() -> None:
-    story = conflict()
-    story.commit(1)
-    story.tick(1, fx.RemoveEntries(KEY, [(1, 1)]))
-    story.commit(1)
-    assert story.found() == ["idempotent_once"]
-
-
-def test_a_conflict_that_the_loser_answers() -> None:
-    story = conflict()
-    story.merge(1, 2, "merge", fx.RemoveEntries(KEY, [(2, 1)]))
-    story.sync()
-    retry(story, 1, "a", "1000-2")
-    assert story.found() == ["idempotent_once"]
 
 
 def test_a_conflict_that_was_met_before_its_duration_was_made_shorter() -> None:
@@ -308,25 +266,6 @@ def test_a_region_that_generates_another_ones_id() -> None:
     assert story.found() == ["unique_ids"]
 
 
-@pytest.mark.parametrize("entry_id", ["1000-2001", "1001-1", "1000-1", "999-1"])
-def test_an_id_that_the_rule_does_not_give(entry_id: str) -> None:
-    story = Story()
-    story.add(1, "1000-1", "a")
-    story.add(1, entry_id, "b")
-    story.commit(1)
-    assert story.found() == ["unique_ids"]
-
-
-def test_an_id_is_not_below_the_floor_that_the_region_shows() -> None:
-    story = Story()
-    story.add(1, "1500-1", "a", floor_ms=1500)
-    story.commit(1)
-    assert story.found() == [], story.texts()
-    story.add(2, "1000-2", "b", floor_ms=1500)
-    story.commit(2)
-    assert story.found() == ["unique_ids"]
-
-
 def test_a_client_may_give_one_id_twice() -> None:
     story = Story(crdt_xadd_id_uniqueness_mode="semi-strict")
     story.command(1, "XADD k 5-5 t a", b"5-5", Plain("5-5", [b"t", b"a"]))
@@ -335,13 +274,6 @@ def test_a_client_may_give_one_id_twice() -> None:
     story.command(1, "XDEL k 5-5", 2, fx.RemoveEntries(KEY, [(1, 1), (2, 1)]))
     story.sync()
     assert story.finish() == [], story.texts()
-
-
-def test_strict_mode_takes_no_full_id() -> None:
-    story = Story()
-    story.command(1, "XADD k 5-5 t a", b"5-5", Plain("5-5", [b"t", b"a"]))
-    story.commit(1)
-    assert story.found() == ["unique_ids"]
 
 
 # -- 5: vectors
@@ -494,31 +426,6 @@ def test_the_log_of_a_region_above_the_eighth() -> None:
     assert story.found() == [], story.texts()
 
 
-def test_a_clock_that_runs_back() -> None:
-    story = ordinary_life()
-    story.command(1, "PING", OK)
-    story.at(1001)
-    story.command(1, "PING", OK)
-    assert story.found() == ["removals"]
-
-
-def test_a_clock_that_a_restart_sets_back() -> None:
-    story = ordinary_life()
-    story.add(1, "1002-1", "d")
-    story.commit(1)
-    story.at(1003)
-    story.command(1, "PING", OK)
-    story.crash(1)
-    story.at(1002)
-    story.command(1, "PING", OK)
-    # The clock reading 1003 was on no disk.
-    assert story.found() == []
-    story.crash(1)
-    story.at(1001)
-    story.command(1, "PING", OK)
-    assert story.found() == ["removals"]
-
-
 # -- 6: digests
 
 
@@ -547,315 +454,7 @@ def test_counters_that_a_crash_has_taken_back_may_show_another_digest() -> None:
     assert story.found() == []
 
 
-# -- 9: removals
-
-WRONG_STEPS: dict[str, tuple[str, object, list[object]]] = {
-    "removes more than the ID": ("XDEL k 1000-2", 1, [fx.RemoveEntries(KEY, [(2, 1), (2, 2)])]),
-    "removes another entry": ("XDEL k 1000-2", 1, [fx.RemoveEntries(KEY, [(2, 2)])]),
-    "removes nothing": ("XDEL k 1000-2", 1, []),
-    "counts wrongly": ("XDEL k 1000-2", 2, [fx.RemoveEntries(KEY, [(2, 1)])]),
-    "trims too much": ("XTRIM k MAXLEN 1", 2, [fx.Trim(KEY, {2: 2}, False)]),
-    "trims too little": ("XTRIM k MAXLEN 0", 1, [fx.Trim(KEY, {2: 1}, False)]),
-    "trims where there is no excess": ("XTRIM k MAXLEN 2", 1, [fx.Trim(KEY, {2: 1}, False)]),
-    "trims beyond what it had applied": ("XTRIM k MAXLEN 0", 2, [fx.Trim(KEY, {2: 99}, False)]),
-    "forgets DELREF": ("XTRIM k MAXLEN 1 DELREF", 1, [fx.Trim(KEY, {2: 1}, False)]),
-    "trims loosely beyond the bound": ("XTRIM k MAXLEN ~ 1", 2, [fx.Trim(KEY, {2: 2}, False)]),
-    "deletes with an older vector": ("DEL k", 1, [fx.Delete(KEY, {2: 1})]),
-    "deletes a key and replies 0": ("DEL k", 0, []),
-    "does not flush": ("FLUSHALL", OK, []),
-    "sets the last ID back": ("XSETID k 1-1", OK, [fx.SetId(KEY, (1 << 64) + 1)]),
-    "replicates an XSETID without a change": (
-        "XSETID k 1001-2",
-        OK,
-        [fx.SetId(KEY, (1001 << 64) + 2)],
-    ),
-    "refuses and does it": (
-        "XDEL k x",
-        ErrorReply("ERR Invalid stream ID"),
-        [fx.RemoveEntries(KEY, [(2, 1)])],
-    ),
-    "creates a group at another ID": (
-        "XGROUP CREATE k h 0",
-        OK,
-        [fx.CreateGroup(KEY, b"h", 5, False, {1: 3, 2: 4})],
-    ),
-    "creates with an older vector": (
-        "XGROUP CREATE k h 0",
-        OK,
-        [fx.CreateGroup(KEY, b"h", 0, False, {1: 1})],
-    ),
-    "destroys an absent group": ("XGROUP DESTROY k g", 1, [fx.DestroyGroup(KEY, b"g")]),
-    "another deadline": ("PEXPIRE k 500", 1, [fx.SetDeadline(KEY, 1600, [])]),
-    "no deadline": ("PEXPIRE k 500", 1, []),
-    "a deadline against GT": ("PEXPIRE k 500 GT", 1, [fx.SetDeadline(KEY, 1501, [])]),
-    "persists a key without a deadline": ("PERSIST k", 1, [fx.SetDeadline(KEY, NEVER, [])]),
-    "another configuration": (
-        "XCFGSET k IDMP-DURATION 7",
-        OK,
-        [fx.Configure(KEY, 8, 100, [], {1: 3, 2: 4})],
-    ),
-    "a rename that leaves entries behind": (
-        "RENAME k m",
-        OK,
-        [
-            fx.Delete(KEY, {1: 3, 2: 4}),
-            Plain("1000-2", [b"t", b"b"], b"m"),
-            fx.SetId(b"m", (1001 << 64) + 2),
-        ],
-    ),
-    "a discarded transaction that did something": (
-        "EXEC",
-        ErrorReply("EXECABORT no"),
-        [fx.RemoveEntries(KEY, [(2, 1)])],
-    ),
-    "a read that writes": ("XLEN k", 2, [fx.RemoveEntries(KEY, [(2, 1)])]),
-    "a wrong length": ("XLEN k", 3, []),
-    "an entry too few": ("XRANGE k - +", [entry("1000-2", "b")], []),
-    "the wrong order": ("XRANGE k - +", [entry("1001-2", "c"), entry("1000-2", "b")], []),
-    "an entry cut off": ("XREAD STREAMS k 0", [[KEY, [entry("1001-2", "c")]]], []),
-    "no such key": ("XINFO STREAM k", ErrorReply("ERR no such key"), []),
-    "a key that is not there": ("EXISTS k l", 2, []),
-    "a wrong time to live": ("PTTL k", 5, []),
-}
-
-
-@pytest.mark.parametrize("what", WRONG_STEPS)
-def test_a_command_that_does_or_says_something_wrong(what: str) -> None:
-    command, reply, effects = WRONG_STEPS[what]
-    story = ordinary_life()
-    story.at(1001)
-    story.command(1, command, reply, *effects)  # type: ignore[arg-type]
-    story.commit(1)
-    assert "removals" in story.found(), story.texts()
-
-
-def test_transactions_are_judged_one_command_after_the_other() -> None:
-    story = ordinary_life()
-    queued: tuple[Words, ...] = (
-        (b"XDEL", KEY, b"1000-2"),
-        (b"XLEN", KEY),
-        (b"XTRIM", KEY, b"MAXLEN", b"0"),
-        (b"XLEN", KEY),
-    )
-    effects = (fx.RemoveEntries(KEY, [(2, 1)]), fx.Trim(KEY, {2: 2}, False))
-    story.command(1, "EXEC", [1, 1, 1, 0], *effects, queued=queued)
-    story.commit(1)
-    assert story.found() == [], story.texts()
-    story = ordinary_life()
-    story.command(1, "EXEC", [1, 2, 1, 0], *effects, queued=queued)
-    story.commit(1)
-    assert story.found() == ["removals"]
-
-
-READ: tuple[Words, ...] = ((b"XLEN", KEY),)
-
-
-def watching(story: Story, key: str = "k") -> Operation:
-    """A client of region 1 watches the key."""
-    return story.command(1, f"WATCH {key}", OK)
-
-
-def changed(story: Story) -> None:
-    """An add of another region arrives in region 1."""
-    story.add(2, "1002-2", "d")
-    story.commit(2)
-    story.merge(2, 1)
-
-
-def test_a_transaction_that_runs_although_a_merge_changed_what_is_watched() -> None:
-    """S10.7. The planted bug 52 does this; no seed found it before WATCH was judged."""
-    story = ordinary_life()
-    watch = watching(story)
-    changed(story)
-    story.command(1, "EXEC", [3], queued=READ, under=(watch,))
-    assert story.found() == ["removals"]
-    assert "ran although the watched key k had changed" in story.texts()
-
-
-def test_a_transaction_that_does_nothing_although_nothing_has_changed() -> None:
-    story = ordinary_life()
-    story.command(1, "EXEC", NIL, queued=READ, under=(watching(story),))
-    assert "no watched key had changed" in story.texts()
-    story = ordinary_life()
-    story.command(1, "EXEC", NIL, queued=READ)
-    assert "its connection watches no key" in story.texts()
-
-
-def test_transactions_under_watch_as_they_must_be() -> None:
-    story = ordinary_life()
-    story.command(1, "EXEC", [2], queued=READ, under=(watching(story),))  # no key has changed
-    watch, other = watching(story), watching(story, "other")
-    changed(story)
-    story.command(1, "EXEC", NIL, queued=READ, under=(watch,))
-    story.command(1, "EXEC", [3], queued=READ, under=(other,))
-    # The first EXEC ended all WATCHes.
-    story.command(1, "EXEC", [3], queued=READ)
-    absent = watching(story, "other")
-    story.command(1, "XADD other * a b", b"1003-1", Plain("1003-1", [b"a", b"b"], b"other"))
-    again = watching(story, "other")
-    # If a client watches a key twice, the first WATCH counts.
-    story.command(1, "EXEC", NIL, queued=READ, under=(absent, again))
-    assert story.found() == [], story.texts()
-
-
-def test_a_deadline_that_passes_is_a_change_for_who_watches() -> None:
-    story = ordinary_life()
-    story.command(1, "PEXPIREAT k 1500", 1, fx.SetDeadline(KEY, 1500, []))
-    passes, not_yet = watching(story), watching(story)
-    story.command(1, "EXEC", [2], queued=READ, under=(not_yet,))
-    story.at(1501)
-    story.command(1, "EXEC", NIL, queued=READ, under=(passes,))
-    hidden = watching(story)
-    story.command(1, "EXEC", [0], queued=READ, under=(hidden,))
-    assert story.found() == [], story.texts()
-
-
-def test_a_snapshot_may_change_every_key_that_is_watched() -> None:
-    story = ordinary_life()
-    watch = watching(story)
-    story.commit(2)
-    story.merge(2, 1, "join")
-    story.command(1, "EXEC", NIL, queued=READ, under=(watch,))
-    assert story.found() == [], story.texts()
-
-
-def expiring(writes_later: bool = False) -> Story:
-    """A key whose deadline, 1500 ms, has passed."""
-    story = ordinary_life()
-    story.command(1, "PEXPIREAT k 1500", 1, fx.SetDeadline(KEY, 1500, []))
-    story.sync()
-    story.at(1501)
-    return story
-
-
-def test_an_expiry() -> None:
-    story = expiring()
-    story.command(2, "EXISTS k", 0)
-    story.tick(1, fx.RemoveObserved(KEY, story.vector(1), False))
-    story.sync()
-    story.tick(1, fx.RemoveObserved(KEY, story.vector(1), True))
-    story.sync()
-    assert story.finish() == [], story.texts()
-
-
-def test_a_write_that_creates_a_hidden_key_begins_with_a_clean_slate() -> None:
-    story = expiring()
-    slate = fx.RemoveObserved(KEY, story.vector(2), True)
-    story.command(
-        2,
-        "XADD k * t z",
-        b"1501-2",
-        slate,
-        fx.SetDeadline(KEY, NEVER, []),
-        Plain("1501-2", [b"t", b"z"]),
-    )
-    story.sync()
-    assert story.finish() == [], story.texts()
-    for effects in ([], [slate]):
-        story = expiring()
-        story.command(2, "XADD k * t z", b"1501-2", *effects, Plain("1501-2", [b"t", b"z"]))
-        story.commit(2)
-        assert story.found() == ["removals"]
-
-
-def test_an_expiry_before_its_time() -> None:
-    story = expiring()
-    story.at(1500)
-    story.tick(1, fx.RemoveObserved(KEY, story.vector(1), False))
-    story.commit(1)
-    assert story.found() == ["removals"]
-
-
-def test_an_expiry_by_another_region_within_the_grace_period() -> None:
-    story = expiring()
-    story.tick(2, fx.RemoveObserved(KEY, story.vector(2), False))
-    story.commit(2)
-    assert story.found() == ["removals"]
-
-
-def test_an_expiry_of_which_not_everybody_knows() -> None:
-    story = ordinary_life()
-    story.command(1, "PEXPIREAT k 1500", 1, fx.SetDeadline(KEY, 1500, []))
-    story.commit(1)
-    story.at(1501)
-    story.tick(1, fx.RemoveObserved(KEY, story.vector(1), False))
-    story.commit(1)
-    assert story.found() == ["removals"]
-
-
-def test_leftovers_that_are_none() -> None:
-    story = expiring()
-    story.tick(1, fx.RemoveObserved(KEY, story.vector(1), True))
-    story.commit(1)
-    assert story.found() == ["removals"]
-
-
-def test_what_no_command_asked_for() -> None:
-    story = ordinary_life()
-    story.tick(1, fx.Delete(KEY, story.vector(1)))
-    story.commit(1)
-    assert story.found() == ["removals"]
-
-
-def test_an_announcement_under_a_create_that_does_not_live() -> None:
-    story = ordinary_life()
-    story.tick(1, fx.Acknowledge(KEY, b"g", [(1, 2)], {}))
-    story.commit(1)
-    assert story.found() == ["removals"]
-
-
-def test_a_concurrent_add_survives_and_a_concurrent_create_does_not() -> None:
-    story = Story()
-    story.add(1, "1000-1", "a")
-    story.sync()
-    story.command(1, "DEL k", 1, fx.Delete(KEY, story.vector(1)))
-    story.command(2, "XGROUP CREATE k g $", OK, fx.CreateGroup(KEY, b"g", 0, True, story.vector(2)))
-    story.add(2, "1000-2", "b")
-    story.sync()
-    for region in (1, 2):
-        story.command(region, "XRANGE k - +", [entry("1000-2", "b")])
-        story.command(region, "XINFO GROUPS k", [])
-    assert story.finish() == [], story.texts()
-    story.command(1, "XRANGE k - +", [])
-    assert story.found() == ["removals"]
-
-
-def test_looking_finds_what_differs() -> None:
-    for command, reply in (
-        ("XLEN k", 7),
-        ("EXISTS k", 0),
-        ("XINFO GROUPS k", ErrorReply("ERR no such key")),
-        ("PEXPIRETIME k", 5),
-    ):
-        story = ordinary_life()
-        story.answers[(2, tuple(word.encode() for word in command.split()))] = reply
-        assert story.finish() == ["removals"], command
-
-
-def test_pairs_that_were_cleared_and_are_kept() -> None:
-    """A pair that a snapshot brings back shows before a retry (planted bugs 57 and 58)."""
-    for kept, found in ((0, []), (1, ["idempotent_once"])):
-        story = ordinary_life()
-        retry(story, 1, "d", "1002-1", idempotent(story, 1, "1002-1", "d"))
-        story.command(1, "DEL k", 1, fx.Delete(KEY, story.vector(1)))
-        story.add(1, "1002-1", "e")
-        story.sync()
-        told = truth(story.oracle, 2, (b"XINFO", b"STREAM", KEY), story.now_ms)
-        assert isinstance(told, MapReply)
-        told.flat[told.flat.index(b"iids-tracked") + 1] = kept
-        story.answers[(2, (b"XINFO", b"STREAM", KEY))] = told
-        assert story.finish() == found
-
-
 # -- 10: no return
-
-
-def test_an_entry_that_comes_back() -> None:
-    story = ordinary_life()
-    story.command(
-        1, "XRANGE k - +", [entry("1000-1", "a"), entry("1000-2", "b"), entry("1001-2", "c")]
-    )
-    assert story.found() == ["no_return"]
 
 
 def test_an_entry_that_is_there_again_at_the_end() -> None:
@@ -868,29 +467,13 @@ def test_an_entry_that_is_there_again_at_the_end() -> None:
     assert story.finish() == ["no_return"]
 
 
-@pytest.mark.parametrize(
-    ("command", "reply"),
-    [
-        ("XREADGROUP GROUP g c STREAMS k >", [[KEY, [entry("1000-2", "b")]]]),
-        ("XPENDING k g", [0, None, None, None]),
-        ("XINFO CONSUMERS k g", []),
-        ("XGROUP SETID k g 0", OK),
-        ("XGROUP CREATE k g 0", ErrorReply("BUSYGROUP Consumer Group name already exists")),
-    ],
-)
-def test_a_group_that_comes_back(command: str, reply: object) -> None:
-    story = ordinary_life()
-    story.command(1, command, reply)  # type: ignore[arg-type]
-    assert story.found() == ["no_return"], story.texts()
-
-
 def test_a_group_that_is_there_again_at_the_end() -> None:
     story = ordinary_life()
     story.answers[(1, (b"XINFO", b"GROUPS", KEY))] = [MapReply([b"name", b"g"])]
     assert story.finish() == ["no_return"]
 
 
-# -- the oracle
+# -- the ledger
 
 
 def test_a_commit_that_only_the_next_start_found() -> None:
@@ -906,9 +489,8 @@ def test_a_commit_that_only_the_next_start_found() -> None:
     for event in told:
         story.tell("committed", event)
     story.merge(1, 2)
-    story.command(2, "XLEN k", 3)
     assert story.found() == [], story.texts()
-    assert not story.oracle.followers[1].blind
+    assert not story.ledger.blind and story.ledger.log.last(1) == story.vector(1)[1]
 
 
 def test_what_comes_back_from_others_after_a_restore_is_no_new_effect() -> None:
@@ -934,25 +516,15 @@ def test_own_effects_that_a_region_learned_again_are_no_phantoms(how: str) -> No
 
 
 def test_an_effect_that_no_peer_had_is_not_learned_again() -> None:
-    """An effect after the last one of the former process is a new one, and needs a command."""
+    """An effect after the last one of the former process is a new one, and needs a client."""
     story = ordinary_life()
     story.crash(1, "backup", {1: 1})
     story.merge(2, 1)
     assert story.found() == [], story.texts()
     story.tick(1, Plain("1002-1", [b"t", b"ghost"]))
     story.commit(1)
-    assert story.found() == ["no_phantoms", "removals"], story.texts()
+    assert story.found() == ["no_phantoms"], story.texts()
     assert "no client added the token b'ghost'" in story.texts()
-    assert "issued an effect that no command called for" in story.texts()
-
-
-def test_a_step_that_learns_own_effects_issues_none() -> None:
-    """S13.7: a region that receives effects of its own is in recovery and issues none."""
-    story = ordinary_life()
-    story.crash(1, "backup", {1: 1})
-    story.merge(2, 1, "merge", Plain("1002-1", [b"t", b"ghost"]))
-    story.commit(1)
-    assert {"no_phantoms", "removals"} <= set(story.found()), story.texts()
 
 
 def test_a_learned_effect_that_nobody_issued_is_found_where_it_arrives() -> None:
@@ -979,7 +551,7 @@ def test_effects_issued_anew_are_not_learned_ones() -> None:
     assert "that other regions hold" in story.texts()
 
 
-# -- units, blocks, and pending entries
+# -- units and blocks
 
 
 def test_a_block_that_ends_within_a_unit() -> None:
@@ -1005,35 +577,6 @@ def test_a_block_that_ends_within_a_unit() -> None:
     assert "within a unit" in story.texts()
 
 
-def lost() -> Story:
-    """Region 1 has lost a conflict and has not issued the removal yet."""
-    story = Story()
-    retry(story, 2, "a", "1000-2", idempotent(story, 2, "1000-2", "a"))
-    story.at(1001)
-    retry(story, 1, "a", "1001-1", idempotent(story, 1, "1001-1", "a"))
-    story.commit(2)
-    story.commit(1)
-    story.merge(2, 1)
-    return story
-
-
-@pytest.mark.parametrize("words", ["XLEN k", "XADD k * t b"])
-def test_a_conflict_settled_behind_a_command(words: str) -> None:
-    """S9.2: the commit that merges the winner removes the loser, also if commits have failed.
-
-    By the next command the removal is overdue.
-    """
-    story = lost()
-    effects = [fx.RemoveEntries(KEY, [(1, 1)])]
-    if words == "XLEN k":
-        story.command(1, words, 2, *effects)
-    else:
-        story.command(1, words, b"1001-1001", Plain("1001-1001", [b"t", b"b"]), *effects)
-    story.commit(1)
-    assert story.found() == ["removals"]
-    assert "issued an effect that the command does not call for" in story.texts()
-
-
 def test_a_block_that_goes_on_after_a_merge() -> None:
     story = Story()
     story.add(2, "1000-2", "b")
@@ -1044,56 +587,6 @@ def test_a_block_that_goes_on_after_a_merge() -> None:
     story.commit(1)
     assert story.found() == ["vectors"]
     assert "effects issued at" in story.texts()
-
-
-def grouped(resp3: bool = False) -> Story:
-    """A group to which the first of two entries was delivered."""
-    story = Story()
-    story.add(1, "1000-1", "a")
-    story.add(1, "1000-1001", "b")
-    story.command(
-        1, "XGROUP CREATE k g 0", OK, fx.CreateGroup(KEY, b"g", 0, False, story.vector(1))
-    )
-    entries: list[Reply] = [entry("1000-1", "a")]
-    story.command(
-        1,
-        "XREADGROUP GROUP g c COUNT 1 STREAMS k >",
-        MapReply([KEY, entries]) if resp3 else [[KEY, entries]],
-    )
-    story.commit(1)
-    return story
-
-
-@pytest.mark.parametrize("resp3", [False, True])
-def test_a_trim_with_acked_takes_what_is_acknowledged(resp3: bool) -> None:
-    story = grouped(resp3)
-    story.command(1, "XACK k g 1000-1", 1)
-    story.command(1, "XTRIM k MAXLEN 0 ACKED", 1, fx.Trim(KEY, {1: 1}, False))
-    story.sync()
-    assert story.finish() == [], story.texts()
-
-
-def test_a_trim_with_acked_that_takes_what_is_pending() -> None:
-    story = grouped()
-    story.command(1, "XTRIM k MAXLEN 0 ACKED", 1, fx.Trim(KEY, {1: 1}, False))
-    story.commit(1)
-    assert "pending" in story.texts()
-
-
-def test_a_trim_with_acked_that_takes_what_was_not_given() -> None:
-    story = grouped()
-    story.command(1, "XACK k g 1000-1", 1)
-    story.command(1, "XTRIM k MAXLEN 0 ACKED", 2, fx.Trim(KEY, {1: 2}, False))
-    story.commit(1)
-    assert "has not given" in story.texts()
-
-
-def test_after_a_crash_nothing_is_surely_pending() -> None:
-    story = grouped()
-    story.crash(1)
-    story.command(1, "XTRIM k MAXLEN 0 ACKED", 1, fx.Trim(KEY, {1: 1}, False))
-    story.sync()
-    assert story.finish() == [], story.texts()
 
 
 # -- 13: stable times

@@ -11,12 +11,12 @@ from typing import Final, Optional
 
 from anabranch.crdt import effects as fx
 from anabranch.region.engine.replies import ErrorReply, Reply
-from anabranch.sim.checkers.delivery_arguments import ReadRequest
-from anabranch.sim.checkers.delivery_model import RegionModel
 from anabranch.sim.history import Operation, Words
 from anabranch.sim.oracle.arguments import name_of, shown
 from anabranch.sim.oracle.log import Add, Dot
 from anabranch.sim.replies import entries_by_key, entry_ids
+from anabranch.sim.twin.reading import parse
+from anabranch.sim.twin.region import TwinRegion
 from tests.study.events_judge import text
 from tests.study.facts_judge import Case, Facts, dot_of
 from tests.study.views import View
@@ -39,7 +39,7 @@ def _entries(words: Words, reply: Reply, key: bytes, group: bytes) -> list[bytes
     """The IDs that a reply hands to a consumer of the group, new or pending."""
     name = name_of(words)
     if name == b"XREADGROUP":
-        request = ReadRequest(words)
+        request = parse(words)
         if request.group != group:
             return []
         return [
@@ -58,16 +58,16 @@ def _is_new(words: Words, key: bytes) -> bool:
     """Whether the command delivers new entries of the key."""
     if name_of(words) != b"XREADGROUP":
         return False
-    request = ReadRequest(words)
-    return (key, b">") in zip(request.keys, request.ids, strict=True)
+    request = parse(words)
+    return (key, b">") in zip(request.keys, request.positions, strict=True)
 
 
 def _consumer(words: Words) -> bytes:
-    return ReadRequest(words).consumer if name_of(words) == b"XREADGROUP" else words[3]
+    return parse(words).consumer if name_of(words) == b"XREADGROUP" else words[3]
 
 
-def judge_deliveries(case: Case, model: Optional[RegionModel]) -> Iterator[str]:
-    """`model`: the groups of the region by definition, if they are known at this moment."""
+def judge_deliveries(case: Case, twin: Optional[TwinRegion]) -> Iterator[str]:
+    """`twin`: the twin of the region, if its groups are known at this moment."""
     for add in case.facts["entry"]["adds"]:
         dot = dot_of(add["dot"])
         is_here = dot in case.asked.state.adds
@@ -84,8 +84,8 @@ def judge_deliveries(case: Case, model: Optional[RegionModel]) -> Iterator[str]:
             if told:
                 yield f"deliveries: elsewhere in {sorted(told)}"
             yield from _announced(case.asked, name, dot, one["acknowledged"])
-            if model is not None:
-                yield from _status(case, model, name, dot, one)
+            if twin is not None:
+                yield from _status(case, twin, name, dot, one)
 
 
 def _steps(view: View, name: bytes, steps: list[Facts]) -> Iterator[str]:
@@ -102,7 +102,7 @@ def _steps(view: View, name: bytes, steps: list[Facts]) -> Iterator[str]:
                 and entry_id in _entries(words, reply, key, name)
                 and text(_consumer(words)) == step["consumer"]
                 and (kind == "claimed" or _is_new(words, key))
-                and (kind == "claimed" or bool(step["no_ack"]) == ReadRequest(words).no_ack)
+                and (kind == "claimed" or bool(step["no_ack"]) == parse(words).no_ack)
                 for operation, words, reply in commands
             ):
                 yield f"{where}: {kind} {text(entry_id)} at {at_ms}: no command did so"
@@ -157,29 +157,28 @@ def _announced(view: View, name: bytes, dot: Dot, facts: list[Facts]) -> Iterato
         yield f"deliveries: {dot} announced by {facts}; the log tells {expected}"
 
 
-def _status(case: Case, model: RegionModel, name: bytes, dot: Dot, facts: Facts) -> Iterator[str]:
-    """The state of the entry in the group, by definition; several may be possible."""
-    group = model.group((case.asked.key, name))
-    if group is None or group.is_unsure or model.state.vector != case.asked.vector:
+def _status(case: Case, twin: TwinRegion, name: bytes, dot: Dot, facts: Facts) -> Iterator[str]:
+    """The state of the entry in the group, by the twin."""
+    key = twin.state.visible(case.asked.key)
+    if key is None or name not in key.groups or twin.state.vector != case.asked.vector:
         return
-    add = model.state.keys[case.asked.key].adds[dot]
-    possible: set[tuple[str, Optional[str]]] = set()
-    for local in group.locals:
-        pending = local.pel.get(dot)
-        if pending is not None:
-            possible.add(("pending", text(pending.consumer)))
-        elif dot in group.acked_now():
-            possible.add(("acknowledged", None))
-        elif dot in local.dropped:
-            possible.add(("dropped", None))
-        elif dot in local.given:
-            possible.add(("given", None))
-        elif local.is_above(group.creates, add):
-            possible.add(("deliverable", None))
-        else:
-            possible.add(("below-floor", None))
-    if (facts["status"], facts["consumer"]) not in possible:
+    group = key.groups[name]
+    pending = group.local.pel.get(dot)
+    expected: tuple[str, Optional[str]]
+    if pending is not None:
+        expected = ("pending", text(pending.consumer))
+    elif dot in group.acked():
+        expected = ("acknowledged", None)
+    elif dot in group.local.dropped:
+        expected = ("dropped", None)
+    elif dot in group.local.given:
+        expected = ("given", None)
+    elif group.is_above_floor(dot, key.entries[dot].entry_id):
+        expected = ("deliverable", None)
+    else:
+        expected = ("below-floor", None)
+    if (facts["status"], facts["consumer"]) != expected:
         yield (
             f"deliveries: {dot} is {facts['status']} {facts['consumer']} in {text(name)}; "
-            f"expected {sorted(possible)}"
+            f"expected {expected}"
         )

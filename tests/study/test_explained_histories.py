@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from anabranch.sim.checkers.group_reads import GroupReads
 from anabranch.sim.draw import draw_plan
 from anabranch.sim.plan import REGION_NAMES, Plan
 from anabranch.sim.run import conclude
+from anabranch.sim.twin.judge import Twin
 from anabranch.sim.world.environment import EPOCH_MS
 from anabranch.sim.world.faults import new_world
 from anabranch.sim.world.world import World
@@ -50,8 +50,8 @@ class Explained:
         self.counts: Counter[str] = Counter()
         self._draw = Random(seed ^ 0x7E11)
         self._plan = _plan(seed, regions, ops)
-        self._world = new_world(self._plan, [Truth, GroupReads])
-        truth, self._reads = self._world.judges
+        self._world = new_world(self._plan, [Truth, Twin])
+        truth, self._twin = self._world.judges
         assert isinstance(truth, Truth)
         self._truth = truth
         self._interviewer = Interviewer(self._world, truth, self._draw)
@@ -115,9 +115,9 @@ class Explained:
         yield from judge_key(case)
         if "entry" in case.facts:
             yield from judge_entry(case)
-            assert isinstance(self._reads, GroupReads)
-            model = self._reads.models.get(case.asked.region) if is_over else None
-            yield from judge_deliveries(case, model)
+            assert isinstance(self._twin, Twin)
+            twin = self._twin.regions.get(case.asked.region) if is_over else None
+            yield from judge_deliveries(case, twin)
 
     def _count(self, case: Case) -> None:
         counts, facts = self.counts, case.facts

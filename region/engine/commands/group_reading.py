@@ -60,7 +60,8 @@ def xreadgroup(state: EngineState, session: Session, argv: list[bytes]) -> Reply
     request = parse_read(argv, True)
     found, above = _found(state, request)
     for stream, group in found:
-        _see_consumer(state, stream, group, request.consumer)
+        if request.consumer not in group.delivery.consumers:
+            state.writer.record(ConsumerMade(head_of(state, stream, group), request.consumer))
     results: list[tuple[bytes, Reply]] = []
     for (stream, group), start in zip(found, above, strict=True):
         if start >= 0:
@@ -69,6 +70,10 @@ def xreadgroup(state: EngineState, session: Session, argv: list[bytes]) -> Reply
         entries = _deliver(state, stream, group, request)
         if entries:
             results.append((stream.key, entries))
+    # `seen_ms` is a volatile statistic, without a local record. A command that was refused because
+    # commits fail has raised an error before this line, and changes nothing (S13.4).
+    for _, group in found:
+        group.delivery.consumers[request.consumer].seen_ms = state.clock.now_ms
     if results:
         return keyed_reply(session, results)
     if request.block_ms >= 0 and not state.waiting.is_executing:
@@ -76,18 +81,6 @@ def xreadgroup(state: EngineState, session: Session, argv: list[bytes]) -> Reply
         state.waiting.block(session, request.keys, argv, deadline_ms)
         return REPLY_LATER
     return NULL_ARRAY
-
-
-def _see_consumer(state: EngineState, stream: Stream, group: Group, name: bytes) -> None:
-    """Creates the consumer at its first read, or updates its `seen_ms`.
-
-    `seen_ms` is a volatile statistic: no local record is made when only `seen_ms` changes.
-    """
-    consumer = group.delivery.consumers.get(name)
-    if consumer is None:
-        state.writer.record(ConsumerMade(head_of(state, stream, group), name))
-    else:
-        consumer.seen_ms = state.clock.now_ms
 
 
 def _deliver(state: EngineState, stream: Stream, group: Group, request: ReadRequest) -> list[Reply]:

@@ -1,0 +1,45 @@
+"""`anabranch judge`: the tapes of regions, replayed beside a naive engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from anabranch.cli.errors import CliError, UsageError
+from anabranch.sim.tapes.judging import Judge
+from anabranch.sim.tapes.reading import TapeError
+from anabranch.sim.tapes.writing import tape_files
+
+TapesArgument = Annotated[
+    list[Path], typer.Argument(help="Tapes, or folders of tapes, of any regions.", metavar="TAPES")
+]
+
+
+def judge(tapes: TapesArgument) -> None:
+    """Replay the tapes of regions beside a naive engine; tell the first wrong reply or effect.
+
+    A region writes tapes with the setting crdt-tape-max-bytes. Give the tapes of all regions: a
+    snapshot that a region joined can only be judged with the tapes of the region that sent it.
+    """
+    files = [one for path in tapes for one in (tape_files(path) if path.is_dir() else [path])]
+    if not files:
+        raise UsageError(f"no tapes in {', '.join(str(path) for path in tapes)}")
+    try:
+        replayed = Judge(files)
+        replayed.run()
+    except TapeError as error:
+        raise CliError(str(error)) from None
+    for one in replayed.replays:
+        print(f"{one.name}: {one.calls} calls judged")
+        for note in one.notes:
+            print(f"  not followed after {note}")
+    wrong = replayed.wrong
+    if wrong is not None:
+        print(f"\n{wrong.region} at {wrong.at_ms} ms: {wrong.text}")
+        if wrong.story:
+            print("before it:")
+        for line in wrong.story:
+            print(f"  {line}")
+        raise typer.Exit(1)

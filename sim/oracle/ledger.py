@@ -1,0 +1,172 @@
+"""The committed effects of a run and the facts about its regions that several judges need.
+
+Effects are known from commits alone: peers get only committed effects (S13.3).
+"""
+
+from __future__ import annotations
+
+from typing import Final, Optional
+
+from anabranch.region.engine.replies import ErrorReply, Reply
+from anabranch.sim.history import Began, Committed, Moved, Operation, Setup, Stopped, Vector, Words
+from anabranch.sim.oracle.arguments import AddRequest, NotUnderstood, add_request
+from anabranch.sim.oracle.log import Add, Dot, EffectLog, Logged, decoded
+from anabranch.sim.oracle.state import State
+
+Named = tuple[bytes, bytes, bool]
+"""(key, entry ID as replies show it, whether the add is idempotent)
+
+A retry of an idempotent add is answered with the ID of another add. That ID stays without a match,
+because a region issues no second idempotent add with it."""
+
+
+class Ledger:
+    """One run.
+
+    - `log`: the committed effects. `fresh`: those of the commit that was reported last.
+    - `rewritten`: the first counter that this commit issued a second time, 0 if none.
+    - `now`: each region's vector. A region that is gone for good has none.
+    - `gone`: regions that are gone for good. `restored`: regions that were put back to a backup.
+    - `blind`: the reported commits have a gap, so not all effects are known any more.
+    """
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup: Final = setup
+        self.log: Final = EffectLog(setup.regions)
+        self.fresh: list[Logged] = []
+        self.rewritten = 0
+        self.now: dict[int, Vector] = {region: {} for region in setup.regions}
+        self.gone: Final[set[int]] = set()
+        self.restored: Final[set[int]] = set()
+        self.blind = False
+        # (region_id, first counter of a block) → the chain value after that block (S13.5).
+        self._chains: Final[dict[tuple[int, int], bytes]] = {}
+        # By region: (origin, first, last) of the effects that came with snapshots.
+        self._joined: Final[dict[int, list[tuple[int, int, int]]]] = {}
+        # By region: the adds whose IDs the region chose by its clock, until they are committed.
+        self._by_clock: Final[dict[int, list[Named]]] = {region: [] for region in setup.regions}
+
+    @staticmethod
+    def of(setup: Setup) -> Ledger:
+        """The ledger that all judges of one run share."""
+        ledger = setup.shared.get("ledger")
+        if not isinstance(ledger, Ledger):
+            ledger = setup.shared["ledger"] = Ledger(setup)
+        return ledger
+
+    # -- events
+
+    def began(self, event: Began) -> None:
+        """A process has started: the IDs chosen by the former process may have been lost."""
+        if event.how == "backup":
+            self.restored.add(event.region)
+        self.now[event.region] = event.vector
+        self._by_clock[event.region] = []
+
+    def stopped(self, event: Stopped) -> None:
+        """A process has ended."""
+        if event.how == "gone":
+            self.gone.add(event.region)
+            del self.now[event.region]
+        else:
+            self.now[event.region] = event.on_disk
+
+    def executed(self, operation: Operation) -> None:
+        """A region has computed a reply."""
+        assert operation.after is not None
+        self.now[operation.region] = operation.after
+        for words, reply in answers(operation):
+            request = _by_clock_request(words)
+            if request is not None and isinstance(reply, bytes):
+                self._by_clock[operation.region].append((words[1], reply, request.pid != b""))
+
+    def moved(self, event: Moved) -> None:
+        """A region's vector moved without a command."""
+        self.now[event.region] = event.after
+        if event.how == "join":
+            for origin, last in event.after.items():
+                first = event.before.get(origin, 0) + 1
+                if first <= last:
+                    self._joined.setdefault(event.region, []).append((origin, first, last))
+
+    def committed(self, event: Committed) -> None:
+        """A commit is on disk: from now on its effects are known."""
+        self.fresh = []
+        self.rewritten = 0
+        for block, effects in decoded(event):
+            region = block.origin
+            known = self.log.last(region)
+            if self._chains.get((region, block.first)) == block.chain and block.last <= known:
+                continue  # This block was reported before.
+            self._chains[(region, block.first)] = block.chain
+            if block.first <= known:
+                self.rewritten = self.rewritten or block.first
+                self.log.truncate(region, block.first - 1)
+            if block.first != self.log.last(region) + 1:
+                self.blind = True
+                return
+            self.log.append(region, effects)
+            self.fresh += effects
+            by_clock = self._by_clock[region]
+            for effect in effects if by_clock else []:
+                if isinstance(effect, Add):
+                    named = (effect.key, effect.shown_id, effect.pid != b"")
+                    if named in by_clock:
+                        by_clock.remove(named)
+                        effect.has_clock = True
+
+    # -- facts
+
+    def held_by_others(self, region: int) -> int:
+        """The highest counter of that region in the vectors of all other regions."""
+        counters = [vector.get(region, 0) for other, vector in self.now.items() if other != region]
+        return max(counters, default=0)
+
+    def came_joined(self, region: int, dot: Dot) -> bool:
+        """Whether the effect came to the region with a snapshot."""
+        return any(
+            origin == dot[0] and first <= dot[1] <= last
+            for origin, first, last in self._joined.get(region, ())
+        )
+
+    def state_at(self, vector: Vector) -> Optional[State]:
+        """The state at a vector by definition; None if not all of its effects are known."""
+        if self.blind or any(last > self.log.last(region) for region, last in vector.items()):
+            return None
+        state = State()
+        for region, last in vector.items():
+            for counter in range(1, last + 1):
+                state.apply(region, counter, self.log.at(region, counter))
+        return state
+
+    def clock_ms(self, region: int) -> int:
+        """The region's clock in ms: the highest that it has read (S10.2)."""
+        reply = self.setup.ask(region, (b"TIME",))
+        assert isinstance(reply, list)
+        seconds, rest = reply
+        assert isinstance(seconds, bytes) and isinstance(rest, bytes)
+        return int(seconds) * 1000 + int(rest) // 1000
+
+
+def answers(operation: Operation) -> list[tuple[Words, Reply]]:
+    """The command with its reply, or the commands of a transaction with theirs."""
+    if not operation.queued:
+        return [(operation.argv, operation.reply)]
+    replies = operation.reply
+    return list(zip(operation.queued, replies, strict=True)) if isinstance(replies, list) else []
+
+
+def _by_clock_request(words: Words) -> Optional[AddRequest]:
+    """The arguments, if the command is an XADD for which the region chooses the whole ID (S4.1)."""
+    if words[0].upper() != b"XADD":
+        return None
+    try:
+        request = add_request(words)
+    except (NotUnderstood, IndexError):
+        return None
+    return request if request.kind == "*" else None
+
+
+def is_refused(reply: Reply) -> bool:
+    """Whether an XADD has added nothing."""
+    return reply is None or isinstance(reply, ErrorReply)

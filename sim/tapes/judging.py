@@ -1,0 +1,211 @@
+"""The tapes of several regions, replayed through the twin.
+
+The regions are replayed side by side, because a region that joins a snapshot needs the state of the
+region that cut it: its tape waits until the other one has come to that cut.
+
+Clients of live regions send more than the simulator's clients do. A command that the twin does not
+know, or cannot read, is judged only by what it leaves: if it issues effects or makes local records,
+the twin cannot follow the region any more, and goes on at the next state in the tape. So it does
+where a tape has a gap, and where no tape has the snapshot that was joined.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, Optional
+
+from anabranch.region.engine.replies import ErrorReply
+from anabranch.sim import calls
+from anabranch.sim.calls import Call
+from anabranch.sim.tapes.base import begin
+from anabranch.sim.tapes.reading import Beginning, CutSent, Frame, Joined, frames, owner
+from anabranch.sim.twin.core import TwinCore
+from anabranch.sim.twin.dispatch import HANDLERS, UNJUDGED, run
+from anabranch.sim.twin.join import Frozen
+from anabranch.sim.twin.judge import title
+from anabranch.sim.twin.region import TwinRegion, decode
+from anabranch.sim.twin.replies import Expected, Mismatch, shown
+from anabranch.sim.twin.session import Session
+
+_KNOWN: Final = frozenset([*HANDLERS, *UNJUDGED, *b"MULTI EXEC DISCARD WATCH UNWATCH".split()])
+_ANYTHING: Final = Expected("anything", lambda _: True)
+# Errors that tell of words that do not parse, and of passwords. The twin parses only right words.
+_MALFORMED: Final = (
+    "wrong number of arguments",
+    "syntax error",
+    "unknown command",
+    "nknown subcommand",
+    "not an integer",
+    "Invalid",
+    "must be",
+    "NOAUTH",
+    "can't be",
+    "is not allowed",
+)
+_STORY_LINES: Final = 12
+_REMEMBERED: Final = 400
+
+
+class Wrong:
+    """A wrong reply or effect: when, where, what, and the calls before it on the same key."""
+
+    def __init__(self, at_ms: int, region: str, text: str, story: list[str]) -> None:
+        self.at_ms: Final = at_ms
+        self.region: Final = region
+        self.text: Final = text
+        self.story: Final = story
+
+
+class _Replay:
+    """The tapes of one region on their way through its twin."""
+
+    def __init__(self, region: int, name: str, files: list[Path]) -> None:
+        self.region: Final = region
+        self.name: Final = name
+        self.frames: Final = self._all_frames(files)
+        self.twin: Optional[TwinRegion] = None
+        self.calls = 0
+        self.notes: list[str] = []
+        # A JOIN that waits for the cut with the digest that follows it.
+        self.joining: Optional[Call] = None
+        self.digest = b""
+        self.is_over = False
+        self.recent: deque[tuple[int, tuple[bytes, ...], str]] = deque(maxlen=_REMEMBERED)
+        # The present call ran a command that the twin does not know, or cannot read.
+        self.is_unclear = False
+
+    @staticmethod
+    def _all_frames(files: list[Path]) -> Iterator[Frame]:
+        for file in files:
+            yield from frames(file)
+
+    def run(self, twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
+        """Runs a command of a live client as the region ran it; returns the expected reply."""
+        name = argv[0].upper()
+        if isinstance(twin.reply, ErrorReply) and _is_malformed(twin.reply.message):
+            session.has_failed = session.queued is not None
+            return _ANYTHING
+        if name not in _KNOWN:
+            if name == b"RESET":
+                session.end()
+            self.is_unclear = True
+            return _ANYTHING
+        try:
+            return run(twin, session, argv)
+        except (AssertionError, IndexError, KeyError, ValueError):
+            self.is_unclear = True
+            return _ANYTHING
+
+    def note(self, text: str) -> None:
+        """Tells why the twin does not follow the region any more."""
+        self.notes.append(text)
+        self.twin = None
+
+
+class Judge:
+    """`files`: tapes of any regions, in any order."""
+
+    def __init__(self, files: list[Path]) -> None:
+        by_region: dict[int, tuple[str, list[Path]]] = {}
+        for file in sorted(files, key=lambda one: int(one.stem)):
+            region, name = owner(file)
+            by_region.setdefault(region, (name, []))[1].append(file)
+        self.replays: Final = [
+            _Replay(region, name, by_region[region][1])
+            for region, (name, _) in sorted(by_region.items())
+        ]
+        self.wrong: Optional[Wrong] = None
+        self._cuts: Final[dict[int, Frozen]] = {}
+        # (region, number of a cut there) → its key in `_cuts`; digest of its chunks → the same.
+        self._by_digest: Final[dict[bytes, int]] = {}
+
+    def run(self) -> None:
+        """Replays all tapes, up to the first mismatch."""
+        while self.wrong is None:
+            moved = [self._advance(one) for one in self.replays if not one.is_over]
+            if not moved:
+                return
+            if not any(moved):
+                for one in self.replays:
+                    if one.joining is not None:
+                        one.joining = None
+                        one.note("no tape has the snapshot that it joined")
+
+    def _advance(self, one: _Replay) -> bool:
+        """Replays until the tape ends or waits; whether anything was replayed."""
+        moved = False
+        while self.wrong is None:
+            if one.joining is not None:
+                if one.digest not in self._by_digest:
+                    return moved
+                call, one.joining = one.joining, None
+                call.cut = self._by_digest[one.digest]
+                self._take(one, call)
+            frame = next(one.frames, None)
+            if frame is None:
+                one.is_over = True
+                return True
+            moved = True
+            self._frame(one, frame)
+        return moved
+
+    def _frame(self, one: _Replay, frame: Frame) -> None:
+        if isinstance(frame, Beginning):
+            if not frame.follows or one.twin is None:
+                one.twin = TwinRegion(one.region, one.run)
+                begin(one.twin, frame.base)
+        elif isinstance(frame, CutSent):
+            self._by_digest[frame.digest] = _cut_key(one.region, frame.cut)
+        elif isinstance(frame, Call):
+            if one.twin is None:
+                return
+            if frame.kind == calls.JOIN and any(row.kind == "snapshot" for row in frame.rows):
+                one.joining = frame
+                joined = next(one.frames, None)
+                one.digest = joined.digest if isinstance(joined, Joined) else b""
+            else:
+                self._take(one, frame)
+
+    def _take(self, one: _Replay, call: Call) -> None:
+        twin = one.twin
+        if twin is None:
+            return
+        one.calls += 1
+        if call.kind == calls.CUT:
+            call.cut = _cut_key(one.region, call.cut)
+        one.is_unclear = False
+        try:
+            twin.take(call, decode, self._cuts)
+        except Mismatch as error:
+            if one.is_unclear:
+                one.note(f"{title(call)}: the twin does not know what this command changes")
+            else:
+                text = f"{title(call)}: {error}"
+                self.wrong = Wrong(call.at_ms, one.name, text, _story(one, call))
+        _remember(one, call)
+
+
+def _is_malformed(message: str) -> bool:
+    return any(words in message for words in _MALFORMED)
+
+
+def _cut_key(region: int, cut: int) -> int:
+    return region << 40 | cut
+
+
+def _remember(one: _Replay, call: Call) -> None:
+    if call.kind == calls.EXECUTE:
+        text = f"{call.at_ms} ms: {title(call)} → {shown(call.reply)!r}"
+        one.recent.append((call.at_ms, call.argv, text[:300]))
+    elif call.kind in (calls.MERGE, calls.JOIN, calls.START):
+        blocks = ", ".join(f"{block.first}–{block.last} of {block.origin}" for block in call.blocks)
+        one.recent.append((call.at_ms, (), f"{call.at_ms} ms: {call.kind} {blocks}"))
+
+
+def _story(one: _Replay, call: Call) -> list[str]:
+    """The last calls of the region that concern a key of the wrong call, and merges."""
+    keys = set(call.argv[1:]) if call.kind == calls.EXECUTE else set()
+    found = [text for _, argv, text in one.recent if not argv or not keys or keys & set(argv[1:])]
+    return found[-_STORY_LINES:]

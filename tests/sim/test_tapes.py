@@ -1,0 +1,204 @@
+"""Tapes: what is written is read again, and the twin judges it as it judges simulated regions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Optional
+
+import pytest
+
+from anabranch.crdt.encoding import Reader
+from anabranch.region.engine.replies import (
+    NO_REPLY,
+    NULL_ARRAY,
+    REPLY_LATER,
+    ErrorReply,
+    MapReply,
+    Reply,
+    SetReply,
+    SimpleString,
+    VerbatimText,
+)
+from anabranch.region.engine.rows import BlockRow
+from anabranch.sim import calls
+from anabranch.sim.calls import Call
+from anabranch.sim.tapes.judging import Judge
+from anabranch.sim.tapes.reading import Beginning, TapeError, frames
+from anabranch.sim.tapes.values import CallReader, CallWriter, put_reply, read_reply
+from anabranch.sim.tapes.writing import TapeWriter, tape_files
+from tests.sim.tapped import Tapped, new_state
+from tests.sim.test_twin import run_changed
+
+REPLIES: list[Reply] = [
+    None,
+    -3,
+    0,
+    1 << 70,
+    2.5,
+    True,
+    b"bytes\x00",
+    [b"a", [1, None], []],
+    SimpleString(b"OK"),
+    ErrorReply("ERR no"),
+    NULL_ARRAY,
+    MapReply([b"k", [1]]),
+    SetReply([b"a"]),
+    VerbatimText(b"text"),
+    REPLY_LATER,
+    NO_REPLY,
+]
+
+
+@pytest.mark.parametrize("reply", REPLIES, ids=lambda reply: type(reply).__name__)
+def test_replies_are_read_as_they_were_written(reply: Reply) -> None:
+    out = bytearray()
+    put_reply(out, reply)
+    reader = Reader(bytes(out))
+    again = read_reply(reader)
+    same = bytearray()
+    put_reply(same, again)
+    assert reader.at_end() and type(again) is type(reply) and same == out
+
+
+@pytest.mark.parametrize("seed", [3, 8, 12])
+def test_the_twin_judges_calls_that_were_on_a_tape(seed: int) -> None:
+    """Calls of whole simulated runs, with snapshots, restarts and waiting clients."""
+    writers: dict[int, CallWriter] = {}
+    readers: dict[int, CallReader] = {}
+    kinds: set[str] = set()
+
+    def on_tape(call: Call) -> Optional[Call]:
+        out = bytearray()
+        writers.setdefault(call.region, CallWriter()).put(out, call)
+        reader = Reader(bytes(out))
+        again = readers.setdefault(call.region, CallReader(call.region)).read(reader)
+        assert reader.at_end()
+        again.at_ms, again.start, again.how = call.at_ms, call.start, call.how
+        kinds.add(call.kind)
+        return again
+
+    assert run_changed(seed, on_tape) == []
+    assert {calls.EXECUTE, calls.MERGE, calls.COMMIT, calls.TICK} <= kinds
+
+
+class Taped(Tapped):
+    """A region whose engine writes tapes into a folder."""
+
+    def __init__(self, folder: Path, region: int, regions: int, bytes_max: int) -> None:
+        self.folder = folder / str(region)
+        self.writer = TapeWriter(self.folder, bytes_max)
+        self.region, self.now_ms, self.blocks = region, 1000, []
+        self.engine = self.writer.make_engine(new_state(region, regions))
+        self.session = self.engine.connect("test", "test", self.now_ms)
+
+
+def use(us: Taped, eu: Taped, times: int) -> None:
+    """Clients of two regions add, read, acknowledge, wait, and use transactions."""
+    reader = us.engine.connect("reader", "test", us.now_ms)
+    us("XGROUP CREATE k g 0 MKSTREAM")
+    us.engine.execute(reader, b"XREAD BLOCK 0 STREAMS other $".split(), us.now_ms)
+    for number in range(times):
+        us.ok(f"XADD k MAXLEN ~ 50 * t {number}")
+        us.ok("XREADGROUP GROUP g c COUNT 2 STREAMS k >")
+        eu.ok(f"XADD k IDMP p {number} * t {number}")
+        us.ok("CLIENT ID")
+        us("NOSUCH")
+        us("XADD k")
+        for command in ("MULTI", "XLEN k", "EXEC"):
+            us.ok(command)
+        us.commit()
+        eu.commit()
+        us.take(eu)
+        eu.take(us)
+        us.at(us.now_ms + 10)
+    us.ok("XADD other * t last")
+    assert [one.session for one in us.engine.take_replies()] == [reader]
+
+
+def judged(folder: Path) -> Judge:
+    judge = Judge([file for one in ("1", "2") for file in tape_files(folder / one)])
+    judge.run()
+    return judge
+
+
+@pytest.mark.parametrize("bytes_max", [1 << 20, 6000])
+def test_tapes_of_regions_that_are_right(tmp_path: Path, bytes_max: int) -> None:
+    us, eu = Taped(tmp_path, 1, 2, bytes_max), Taped(tmp_path, 2, 2, bytes_max)
+    use(us, eu, 40)
+    us.writer.close()
+    eu.writer.close()
+    files = tape_files(us.folder)
+    assert len(files) == (1 if bytes_max > 6000 else 2)
+    assert int(files[-1].stem) > 3 or bytes_max > 6000
+    judge = judged(tmp_path)
+    assert judge.wrong is None, judge.wrong.text
+    assert [one.notes for one in judge.replays] == [[], []]
+    assert sum(one.calls for one in judge.replays) > (400 if bytes_max > 6000 else 50)
+
+
+def test_a_wrong_reply_is_told_with_what_came_before_it(tmp_path: Path) -> None:
+    us, eu = Taped(tmp_path, 1, 2, 1 << 20), Taped(tmp_path, 2, 2, 1 << 20)
+    take = us.writer._take
+
+    def lying(call: Call) -> None:
+        if call.argv[:1] == (b"XLEN",) and call.reply == 3:
+            call.reply = 4
+        take(call)
+
+    us.writer._take = lying  # type: ignore[method-assign]
+    for token in "abc":
+        us.ok(f"XADD k * t {token}")
+    us.ok("XLEN k")
+    us.writer.close()
+    eu.writer.close()
+    wrong = judged(tmp_path).wrong
+    assert wrong is not None and wrong.region == "us"
+    assert "XLEN k: replied 4; expected 3" in wrong.text
+    assert len(wrong.story) == 3 and "XADD k * t a" in wrong.story[0]
+
+
+def test_a_command_that_the_twin_does_not_know_ends_the_judgement(tmp_path: Path) -> None:
+    """It goes on where the next file begins. Here the tape renames the command."""
+    us, eu = Taped(tmp_path, 1, 2, 3000), Taped(tmp_path, 2, 2, 1 << 20)
+    take = us.writer._take
+
+    def renaming(call: Call) -> None:
+        if call.argv[:1] == (b"XDEL",):
+            call.argv = (b"XNEW", *call.argv[1:])
+        take(call)
+
+    us.writer._take = renaming  # type: ignore[method-assign]
+    us.ok("XADD k 1000 t a")
+    us.ok("XDEL k 1000-1")
+    for _ in range(40):
+        us.ok("XADD k * t b")
+        us.commit()
+    us.writer.close()
+    eu.writer.close()
+    judge = judged(tmp_path)
+    assert judge.wrong is None
+    assert judge.replays[0].notes == []
+    us.folder.joinpath("00000001.tape").exists()
+
+
+def test_a_file_that_ends_in_the_middle_of_a_frame(tmp_path: Path) -> None:
+    us = Taped(tmp_path, 1, 1, 1 << 20)
+    us.ok("XADD k * t a")
+    us.writer.close()
+    (file,) = tape_files(us.folder)
+    whole = list(frames(file))
+    file.write_bytes(file.read_bytes()[:-1])
+    assert isinstance(whole[0], Beginning) and len(list(frames(file))) == len(whole) - 1
+    file.write_bytes(b"something else")
+    with pytest.raises(TapeError, match="is no tape"):
+        list(frames(file))
+
+
+def test_blocks_of_a_tape_have_their_rows(tmp_path: Path) -> None:
+    us = Taped(tmp_path, 1, 1, 1 << 20)
+    us.ok("XADD k * t a")
+    commit = us.engine.take_commit(us.now_ms)
+    assert commit is not None and isinstance(commit.rows[0], BlockRow)
+    us.writer.close()
+    told = [one for one in frames(tape_files(us.folder)[0]) if isinstance(one, Call)]
+    assert [row.kind for one in told for row in one.rows] == ["block"]

@@ -1,0 +1,243 @@
+"""Histories in which the twin was wrong, and differences that it must report."""
+
+from __future__ import annotations
+
+import gc
+
+from anabranch.crdt.effects import RemoveObserved
+from anabranch.region.engine.replies import ErrorReply
+from anabranch.region.engine.settings import Settings
+from anabranch.sim import calls
+from anabranch.sim.calls import Call, Facts
+from anabranch.sim.run import run_seed
+from tests.sim.tapped import Tapped, tapped
+
+
+def _call(kind: str, facts: Facts) -> Call:
+    return Call(1, kind, facts.clock_ms, facts, [], [], [], dict(Settings().values))
+
+
+def _add_many(us: Tapped, count: int) -> None:
+    for number in range(count):
+        us.ok(f"XADD k * t {number}")
+
+
+def test_a_trim_is_that_of_the_command_that_counts_it() -> None:
+    """S5.2: an XADD with `~` may remove nothing, and the XTRIM behind it then issues the trim.
+
+    The twin gave the trim to the XADD. From simulator seed 33305645903.
+    """
+    twin, (us,) = tapped(stream_node_max_entries="5")
+    _add_many(us, 12)
+    us.ok("MULTI")
+    us.ok("XADD k MAXLEN ~ 10 * t a")
+    us.ok("XLEN k")
+    us.ok("XTRIM k MAXLEN ~ 11")
+    us.ok("XTRIM k MAXLEN 10")
+    reply = us.ok("EXEC")
+    assert isinstance(reply, list) and reply[1:] == [13, 0, 3]
+    assert not twin.violations, twin.violations
+
+
+def test_the_winner_of_a_winner_may_answer_a_retry() -> None:
+    """S9.1: of three adds of one pair, only the first stays. From simulator seed 33305645984."""
+    twin, (us, eu) = tapped(2, stream_idmp_maxsize="1")
+    first = us.ok("XADD k IDMP p 1 * t a")
+    us.ok("XADD k IDMP p 2 * t b")
+    eu.at(1500)
+    eu.ok("XADD k IDMP p 1 * t a")
+    us.at(1600)
+    us.ok("XADD k IDMP p 1 * t a")
+    us.commit()
+    eu.commit()
+    us.take(eu)
+    eu.take(us)
+    assert us.ok("XADD k IDMP p 1 * t a") == eu.ok("XADD k IDMP p 1 * t a") == first
+    assert not twin.violations, twin.violations
+
+
+def test_a_pair_may_answer_until_the_last_ms() -> None:
+    """S9.1 does not tell whether the duration includes its end."""
+    twin, (us,) = tapped(stream_idmp_duration="10")
+    first = us.ok("XADD k IDMP p 1 * t a")
+    us.at(11_000)
+    us.ok("XADD k IDMP p 1 * t a")
+    us.at(22_000)
+    assert us.ok("XADD k IDMP p 1 * t a") != first
+    assert not twin.violations, twin.violations
+
+
+def test_a_refused_read_leaves_its_consumer_unseen() -> None:
+    """S13.4: a refusal reflects nothing. From simulator seed 33305646052."""
+    twin, (us,) = tapped()
+    us.ok("XADD k * t a")
+    us.ok("XGROUP CREATE k g 0")
+    us.ok("XGROUP CREATECONSUMER k g c")
+    assert us.engine.take_commit(us.now_ms) is not None
+    us.engine.commit_failed("disk full")
+    us.at(2000)
+    for command in ("XREADGROUP GROUP g c STREAMS k >", "XAUTOCLAIM k g d 0 0"):
+        assert isinstance(us(command), ErrorReply)
+    us.ok("XINFO STREAM k FULL")
+    assert not twin.violations, twin.violations
+
+
+def test_a_raised_floor_may_replace_the_floor_that_setid_made() -> None:
+    """S8.1: a run begins at the floor. After SETID and XCLAIM LASTID there may be one or two.
+
+    From simulator seed 50018: the group starts behind the first entry, SETID goes back to it, and
+    LASTID raises the floor again.
+    """
+    twin, (us, _) = tapped(2)
+    first, second = us.ok("XADD k * t a"), us.ok("XADD k * t b")
+    assert isinstance(first, bytes) and isinstance(second, bytes)
+    us.ok("XDEL k 1-1")
+    us.ok(f"XGROUP CREATE k g {first.decode()}")
+    us.ok("XGROUP SETID k g 0")
+    us.ok("XREADGROUP GROUP g c NOACK STREAMS k >")
+    us.ok(f"XCLAIM k g c 0 1-1 LASTID {second.decode()}")
+    us.round()
+    assert us.engine.state.replication.acknowledgements == 1
+    assert not twin.violations, twin.violations
+
+
+def test_xsetid_makes_a_header_where_there_is_none() -> None:
+    """S3.1: from then on the key exists without its groups. From simulator seed 50133."""
+    twin, (us,) = tapped()
+    us.ok("XGROUP CREATE k g 0 MKSTREAM")
+    us.ok("XSETID k 0-0")
+    us.ok("XGROUP DESTROY k g")
+    assert us.ok("EXISTS k") == 1
+    assert not twin.violations, twin.violations
+
+
+def _restarted(us: Tapped) -> None:
+    """The twin takes a start that finds all that was committed."""
+    state = us.engine.state
+    position = state.journal.position
+    facts = Facts(dict(us.engine.vector), position, False, us.now_ms, 0, 0, "serving", "", 0)
+    start = _call(calls.START, facts)
+    start.position = position
+    us.twin.called(start)
+
+
+def test_a_replay_brings_back_no_reference_that_a_trim_dropped() -> None:
+    """S5.2, S13.1: a record is applied after the block that was open when it arose.
+
+    Here that block also holds a trim with DELREF, which came after the record. From simulator seed
+    80804.
+    """
+    twin, (us,) = tapped()
+    us.ok("XGROUP CREATE k g 0 MKSTREAM")
+    us.ok("XADD k * t a")
+    us.ok("XREADGROUP GROUP g c STREAMS k >")
+    us.ok("XTRIM k MAXLEN 0 DELREF")
+    us.commit()
+    _restarted(us)
+    us.engine.connect("again", "test", us.now_ms)
+    us.ok("XINFO GROUPS k")
+    us.ok("XPENDING k g")
+    assert not twin.violations, twin.violations
+
+
+def test_an_entry_that_was_dropped_stays_so_when_it_is_acknowledged_elsewhere() -> None:
+    """S8.1: until it is delivered or claimed again. From simulator seed 82566."""
+    twin, (us, eu) = tapped(2)
+    us.ok("XGROUP CREATE k g 0 MKSTREAM")
+    us.ok("XADD k * t a")
+    us.commit()
+    eu.take(us)
+    us.ok("XREADGROUP GROUP g c STREAMS k >")
+    us.ok("XGROUP DELCONSUMER k g c")
+    eu.ok("XREADGROUP GROUP g c NOACK STREAMS k >")
+    eu.round()
+    us.take(eu)
+    us.ok("CRDT.GROUPS k")
+    assert not twin.violations, twin.violations
+
+
+def test_pairs_of_regions_with_clocks_apart_may_go_in_any_order() -> None:
+    """S9.3 does not tell which pair is the oldest one then. From simulator seed 70382.
+
+    eu's clock is ahead, and us's behind. us keeps its own pair, and retires two later ones of ap.
+    """
+    twin, (us, eu, ap) = tapped(3, stream_idmp_maxsize="2")
+    eu.at(2600)
+    eu.ok("XADD k IDMP p 1 * t a")
+    eu.commit()
+    us.take(eu)
+    us.ok("XADD k IDMP p 2 * t b")
+    ap.at(1800)
+    for iid in ("3", "4"):
+        ap.ok(f"XADD k IDMP p {iid} * t c")
+    ap.commit()
+    us.take(ap)
+    for iid in ("1", "2", "3", "4"):
+        us.ok(f"XADD k IDMP p {iid} * t again")
+    assert not twin.violations, twin.violations
+
+
+# -- what the twin must report
+
+
+def _expires(waits: bool) -> list[str]:
+    """us removes an expired key, after a tick of eu that is past the deadline, or without it."""
+    twin, (us, eu) = tapped(2)
+    us.ok("XADD k * t a")
+    us.ok("PEXPIREAT k 1500")
+    us.commit()
+    eu.take(us)
+    us.at(1600)
+    if waits:
+        eu.at(1600)
+    state = us.engine.state
+    facts = Facts(
+        {1: 3}, state.journal.position, True, 1600, state.clock.steady_ms, 0, "serving", "", 0
+    )
+    call = _call(calls.TICK, facts)
+    call.issued.append((3, RemoveObserved(b"k", {1: 2}, False)))
+    twin.called(call)
+    return [violation.text for violation in twin.violations]
+
+
+def test_an_expiry_waits_until_every_member_is_past_the_deadline() -> None:
+    """S10.3."""
+    (text,) = _expires(waits=False)
+    assert "region 2 never held the deadline, or never was past it" in text
+    assert _expires(waits=True) == []
+
+
+def test_a_start_with_a_clock_below_that_of_its_rows_is_reported() -> None:
+    """S10.2: the clock is kept with each commit."""
+    twin, (us,) = tapped()
+    us.commit()
+    us.ok("XADD k * t a")
+    us.at(5000)
+    us.ok("XADD k * t b")
+    us.commit()
+    for clock_ms in (5000, 4999):
+        facts = Facts({1: 2}, us.engine.state.journal.position, False, clock_ms, 0, 0, "", "", 0)
+        start = _call(calls.START, facts)
+        start.position = facts.position
+        twin.called(start)
+    (violation,) = twin.violations
+    assert "its clock ran back to 4999 ms in a start" in violation.text
+
+
+# -- memory
+
+
+def _worlds() -> int:
+    gc.collect()
+    return sum(type(one).__name__ == "World" for one in gc.get_objects())
+
+
+def test_no_world_outlives_its_run() -> None:
+    """A compiled judge without an `__init__` of its own kept the whole world alive.
+
+    mypyc runs an inherited `__init__` twice, and never releases what the first run had set.
+    """
+    before = _worlds()
+    for seed in range(3):
+        run_seed(seed, 3, 60)
+    assert _worlds() == before
