@@ -15,7 +15,7 @@ from anabranch.crdt.groups import Create, Group, is_buried
 from anabranch.crdt.idempotency import Pair
 from anabranch.crdt.ids import MAX_HALF
 from anabranch.crdt.keyspace import Keyspace
-from anabranch.crdt.node import Scan
+from anabranch.crdt.scan import Scan
 from anabranch.crdt.stream import Stream
 from anabranch.crdt.vector import Dot, Vector, covers, includes, raise_to
 

@@ -22,7 +22,8 @@ from xxhash import xxh3_128_digest
 
 from anabranch.crdt.effects import Effect, dots_of, key_of, put_effect, put_run, read_effect
 from anabranch.crdt.encoding import Malformed, Reader, put_bytes, put_varint
-from anabranch.crdt.node import SAME_NAMES, put_entry
+from anabranch.crdt.node import put_entry
+from anabranch.crdt.scan import SAME_NAMES
 
 BLOCK_VERSION: Final = 1
 MARKED_VERSION: Final = 2

@@ -27,14 +27,11 @@ from typing import Final, Optional
 from xxhash import xxh3_128_intdigest
 
 from anabranch.crdt.encoding import put_varint
-from anabranch.crdt.ids import MAX_HALF
-
-DELETED: Final = 1
-SAME_NAMES: Final = 2
-SAME_MS: Final = 4
-NEXT_COUNTER: Final = 8
+from anabranch.crdt.ids import MAX_HALF, MAX_ID
+from anabranch.crdt.scan import DELETED, NEXT_COUNTER, SAME_MS, SAME_NAMES, Scan
 
 DIGEST_MASK: Final = (1 << 128) - 1
+COUNTER_MAX: Final = (1 << 63) - 1
 
 
 def encode_names(names: list[bytes]) -> bytes:
@@ -70,93 +67,6 @@ def put_entry(
         put_varint(out, counter_delta)
     put_varint(out, len(payload))
     out += payload
-
-
-class Scan:
-    """Walks a buffer of entries forward, deleted ones included.
-
-    After `step` returned True, the attributes describe one entry. `step` reads varints in place,
-    without calls, because every read and merge runs through it.
-    """
-
-    def __init__(self, data: bytes | bytearray, base_counter: int) -> None:
-        self.data = data
-        # Offset of the entry after the current one.
-        self.next = 0
-        # Offset of the current entry's flags.
-        self.start = 0
-        self.flags = 0
-        self.ms = 0
-        self.seq = 0
-        self.counter = base_counter
-        # The payload is data[payload_start:next].
-        self.payload_start = 0
-
-    def step(self) -> bool:
-        """Moves to the next entry; returns False at the end."""
-        data = self.data
-        offset = self.next
-        if offset >= len(data):
-            return False
-        self.start = offset
-        flags = data[offset]
-        self.flags = flags
-        offset += 1
-        if flags & SAME_MS:
-            seq_base = self.seq
-        else:
-            seq_base = 0
-            byte = data[offset]
-            offset += 1
-            delta = byte & 127
-            shift = 7
-            while byte > 127:
-                byte = data[offset]
-                offset += 1
-                delta |= (byte & 127) << shift
-                shift += 7
-            self.ms += delta
-        byte = data[offset]
-        offset += 1
-        delta = byte & 127
-        shift = 7
-        while byte > 127:
-            byte = data[offset]
-            offset += 1
-            delta |= (byte & 127) << shift
-            shift += 7
-        self.seq = seq_base + delta
-        if flags & NEXT_COUNTER:
-            self.counter += 1
-        else:
-            byte = data[offset]
-            offset += 1
-            delta = byte & 127
-            shift = 7
-            while byte > 127:
-                byte = data[offset]
-                offset += 1
-                delta |= (byte & 127) << shift
-                shift += 7
-            self.counter += delta
-        byte = data[offset]
-        offset += 1
-        delta = byte & 127
-        shift = 7
-        while byte > 127:
-            byte = data[offset]
-            offset += 1
-            delta |= (byte & 127) << shift
-            shift += 7
-        self.payload_start = offset
-        self.next = offset + delta
-        return True
-
-    def id(self) -> int:
-        return (self.ms << 64) | self.seq
-
-    def payload(self) -> bytes:
-        return bytes(self.data[self.payload_start : self.next])
 
 
 class PackedNode:
@@ -246,7 +156,8 @@ class PackedNode:
         self.last_counter = last_counter
 
     def scan(self) -> Scan:
-        return Scan(self.data, self.base_counter)
+        """Returns a walk over the entries as they are now: over a copy, which never changes."""
+        return Scan(bytes(self.data), self.base_counter)
 
     def live(self) -> int:
         return self.count - self.deleted
@@ -391,23 +302,31 @@ def check_entries(names: bytes, data: bytes, base_counter: int) -> tuple[int, in
     """Reads a run of entries to its end and checks it.
 
     Returns (count, deleted, last ms, last seq, last counter). Raises ValueError if the run is
-    malformed, if its IDs do not ascend, or if an entry has other field names than `names`.
+    malformed, if its IDs or counters do not ascend, or if an entry has other field names than
+    `names`.
     """
     count = 0
     deleted = 0
+    if base_counter > COUNTER_MAX:
+        raise ValueError("a counter has more than 63 bits")
     scan = Scan(data, base_counter)
     try:
         if names_end(names) != len(names):
             raise ValueError("field names are malformed")
         fields = _varint_at(names, 0)[0]
         previous = -1
+        counter = base_counter
         while scan.step():
+            # A sum above 64 bits is negative or lower than before in compiled code, and higher
+            # than any ID in interpreted code.
             entry_id = scan.id()
             if (
                 scan.next > len(data)
+                or scan.next < scan.payload_start
                 or entry_id <= previous
-                or scan.ms > MAX_HALF
+                or entry_id > MAX_ID
                 or scan.seq > MAX_HALF
+                or scan.counter <= counter
             ):
                 raise ValueError("entries are malformed or not ascending")
             if not scan.flags & SAME_NAMES:
@@ -415,6 +334,7 @@ def check_entries(names: bytes, data: bytes, base_counter: int) -> tuple[int, in
             if values_end(data, scan.payload_start, fields) != scan.next:
                 raise ValueError("an entry's values do not fit its length")
             previous = entry_id
+            counter = scan.counter
             count += 1
             if scan.flags & DELETED:
                 deleted += 1

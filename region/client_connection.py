@@ -27,7 +27,7 @@ from typing import Final, Optional, Protocol
 from anabranch.region.client_pressure import LineLimit, UnsentOutput
 from anabranch.region.clock import Clock
 from anabranch.region.command_timer import CommandTimer
-from anabranch.region.engine.replies import NoReply, Reply, ReplyLater
+from anabranch.region.engine.replies import EntriesReply, NoReply, Reply, ReplyLater
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings
 from anabranch.region.engine.statistics import CommandStatistics
@@ -313,6 +313,9 @@ class ClientConnection:
                 if isinstance(reply, bytes):
                     if len(reply) > LARGE_REPLY_BYTES:
                         large_bytes += len(reply)
+                elif isinstance(reply, EntriesReply):
+                    large_bytes += reply.entries.size()
+                    until_clock -= reply.entries.count
                 elif isinstance(reply, list):
                     until_clock = 0
                 if until_clock <= 0:

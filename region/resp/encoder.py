@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from librt.strings import BytesWriter
+
 from anabranch.region.engine.replies import (
+    EntriesReply,
     ErrorReply,
     MapReply,
     NullArray,
@@ -18,6 +21,7 @@ from anabranch.region.engine.replies import (
     SimpleString,
     VerbatimText,
 )
+from anabranch.region.resp.entries import put_entries
 
 _TABLE_SIZE: Final = 1025
 _BULKS: Final[list[bytes]] = [b"$%d\r\n" % size for size in range(_TABLE_SIZE)]
@@ -64,6 +68,10 @@ def _encode_nested(reply: Reply, protocol: int, out: list[bytes], depth: int) ->
         out.append(_BULKS[size] if size < _TABLE_SIZE else b"$%d\r\n" % size)
         out.append(reply)
         out.append(_CRLF)
+    elif isinstance(reply, EntriesReply):
+        writer = BytesWriter()
+        put_entries(reply.entries, writer)
+        out.append(writer.getvalue())
     elif isinstance(reply, list):
         size = len(reply)
         out.append(_ARRAYS[size] if size < _TABLE_SIZE else b"*%d\r\n" % size)

@@ -21,7 +21,7 @@ from anabranch.crdt.state import SnapshotCut
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.lifecycle import RECOVERY
 from anabranch.region.engine.outbox import LateReply
-from anabranch.region.engine.replies import Reply
+from anabranch.region.engine.replies import Reply, listed
 from anabranch.region.engine.rows import BlockRow, Commit, RecordsRow, SnapshotRow
 from anabranch.region.engine.rows import Row as LogRow
 from anabranch.region.engine.session import Session
@@ -171,7 +171,7 @@ class TappedEngine(Engine):
             facts,
             issued,
             [_row(row) for row in new],
-            [(one.session.session_id, one.reply) for one in late],
+            [(one.session.session_id, listed(one.reply)) for one in late],
             state.settings.values,
         )
         self._told_counter = counter
@@ -204,11 +204,14 @@ class TappedEngine(Engine):
         if self.state.keyspace.vector != before:
             self._seen = dict(self.state.keyspace.vector)
         try:
+            # Judges see lists in place of entries. So the bytes that the client then gets are also
+            # compared with those of the lists.
+            shown = listed(reply)
             if self._watcher.follows_calls():
                 call = self._call(calls.EXECUTE, now_ms)
-                call.session, call.argv, call.reply = session.session_id, words, reply
+                call.session, call.argv, call.reply = session.session_id, words, shown
                 self._watcher.called(call)
-            self._watcher.executed(session, words, reply, before)
+            self._watcher.executed(session, words, shown, before)
             self._look("tick")
         except Exception as error:
             raise JudgeFailed(error) from error
@@ -229,7 +232,7 @@ class TappedEngine(Engine):
         `source`: the peer whose blocks or snapshot the call took; `blocks`: see `Moved`.
         """
         replies = self.state.outbox.replies
-        late = replies[self._replies_seen :]
+        late = [LateReply(one.session, listed(one.reply)) for one in replies[self._replies_seen :]]
         self._replies_seen = len(replies)
         if self.state.keyspace.vector != self._seen:
             before, self._seen = self._seen, dict(self.state.keyspace.vector)

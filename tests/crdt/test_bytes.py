@@ -39,10 +39,11 @@ from anabranch.crdt.local import (
     read_records,
 )
 from anabranch.crdt.merge import forward
-from anabranch.crdt.node import SAME_NAMES, decode_fields, encode_names, encode_values, put_entry
+from anabranch.crdt.node import decode_fields, encode_names, encode_values, put_entry
 from anabranch.crdt.pel_chunk import EntryRef
 from anabranch.crdt.place import at_counters, at_id, put_place
 from anabranch.crdt.region_log import NodeLimits
+from anabranch.crdt.scan import SAME_NAMES
 from anabranch.crdt.spans import Spans, put_spans_by_region
 from anabranch.crdt.state import (
     SNAPSHOT_VERSION,

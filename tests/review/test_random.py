@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from anabranch.crdt.region_log import LogCursor
+from anabranch.crdt.cursor import LogCursor
 from anabranch.crdt.vector import includes, raise_to
 from anabranch.region.engine.lifecycle import SERVING
 from anabranch.region.engine.replies import MapReply, Reply

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final, cast
 
 from anabranch.crdt import ids
-from anabranch.crdt.merge import Entry
+from anabranch.crdt.slices import Entry
 from anabranch.region.engine.replies import CommandError, Reply, SimpleString, wrong_arity_text
 
 SYNTAX_ERROR: Final = "ERR syntax error"

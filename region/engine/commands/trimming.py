@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from anabranch.crdt import merge
+from anabranch.crdt.cursor import LogCursor
 from anabranch.crdt.effects import Trim
-from anabranch.crdt.region_log import LogCursor, RegionLog
+from anabranch.crdt.region_log import RegionLog
 from anabranch.crdt.stream import Stream
 from anabranch.crdt.vector import Vector
 from anabranch.region.engine.commands.arguments import SYNTAX_ERROR, entry_id, integer
