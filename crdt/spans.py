@@ -39,6 +39,11 @@ class Spans:
         """Adds the counters of `(start, end]`; `end_id` is the entry ID of `end`."""
         if end <= start:
             return
+        if self.ends and self.ends[-1] == start:
+            # Mostly the last span goes on.
+            self.ends[-1] = end
+            self.end_ids[-1] = end_id
+            return
         low = bisect_left(self.ends, start)
         high = bisect_right(self.starts, end)
         if low < high:
@@ -60,8 +65,10 @@ class Spans:
 
     def end_covering(self, counter: int) -> int:
         """Returns the end of the span that holds `counter`; 0 if no span holds it."""
+        if not self.ends or counter > self.ends[-1]:
+            return 0
         index = bisect_left(self.ends, counter)
-        return self.ends[index] if index < len(self.ends) and self.starts[index] < counter else 0
+        return self.ends[index] if self.starts[index] < counter else 0
 
     def truncate(self, counter: int, counter_id: int) -> None:
         """Removes the counters above `counter`.

@@ -7,7 +7,7 @@ one step of a cursor.
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Final, Optional
 
 from anabranch.crdt.cursor import LogCursor
 from anabranch.crdt.delivery import ReadMemo
@@ -20,14 +20,17 @@ from anabranch.crdt.spans import Spans, SpansByRegion
 from anabranch.crdt.stream import Stream
 
 
+# Spans that nobody changes.
+_NOTHING: Final = Spans()
+
+
 class UndeliveredCursor:
     """Walks the undelivered entries of one region log upward."""
 
     def __init__(self, group: Group, log: RegionLog) -> None:
         self.log = log
         delivery = group.delivery
-        given = delivery.given.get(log.region_id)
-        self._given = Spans() if given is None else given
+        self._given = delivery.given.get(log.region_id, _NOTHING)
         memo = delivery.memos.get(log.region_id)
         if memo is None:
             self._reached = group.floor_counter(log)

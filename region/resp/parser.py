@@ -26,6 +26,8 @@ from __future__ import annotations
 
 from typing import Final, Optional
 
+from mypy_extensions import i64
+
 from anabranch.region.resp.inline import split_inline
 
 LINE_BYTES_MAX: Final = 64 * 1024
@@ -62,7 +64,7 @@ class RequestParser:
         self.argument_bytes_max = argument_bytes_max
         self.authenticated = authenticated
         self.data = b""
-        self.offset = 0
+        self.offset: i64 = 0
         # Bytes fed that follow `data`, in order.
         self.pending = bytearray()
         # The number of bytes that `pending` must hold before the parser goes on. -1: it must hold a
@@ -88,7 +90,7 @@ class RequestParser:
 
     def buffered(self) -> int:
         """The number of bytes fed and not yet returned as part of a whole command."""
-        return len(self.data) - self.offset + len(self.pending) + self.arguments_bytes
+        return len(self.data) - int(self.offset) + len(self.pending) + self.arguments_bytes
 
     def next(self) -> Optional[list[bytes]]:
         """The arguments of the next command, at least one; None if more bytes are needed.
@@ -110,12 +112,13 @@ class RequestParser:
         Otherwise returns None and changes nothing. A plain command has at most 99 arguments.
         """
         data = self.data
-        end = len(data)
+        end: i64 = len(data)
         offset = self.offset
         if offset + 4 > end or data[offset] != 42:  # *
             return None
-        first = data[offset + 1] - 48
-        second = data[offset + 2]
+        first: i64 = data[offset + 1] - 48
+        second: i64 = data[offset + 2]
+        missing: i64 = 0
         if not 1 <= first <= 9:
             return None
         if second == 13:
@@ -126,7 +129,8 @@ class RequestParser:
             offset += 5
         else:
             return None
-        argument_bytes_max = self.argument_bytes_max
+        argument_bytes_max: i64 = self.argument_bytes_max
+        size: i64 = 0
         command: list[bytes] = []
         while offset + 4 <= end and data[offset] == 36:  # $
             first = data[offset + 1] - 48
@@ -219,7 +223,7 @@ class RequestParser:
 
     def _argument(self) -> None:
         """Reads the next argument's bytes from `data`, or stalls."""
-        stop = self.offset + self.size
+        stop = int(self.offset) + self.size
         if stop + 2 > len(self.data):
             self._stall(self.size + 2)
             return
@@ -251,7 +255,7 @@ class RequestParser:
 
         Returns None after stalling. Raises `ProtocolError` with the text `too_big`.
         """
-        start = self.offset
+        start = int(self.offset)
         stop = self.data.find(terminator, start, start + LINE_BYTES_MAX + 1)
         if stop < 0:
             if len(self.data) - start > LINE_BYTES_MAX:
