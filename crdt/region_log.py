@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Optional
 
+from anabranch.crdt.adds import Adds, AddsPiece
 from anabranch.crdt.ids import MAX_HALF
 from anabranch.crdt.node import DIGEST_MASK, PackedNode, names_end
 from anabranch.crdt.rax import Rax
@@ -116,6 +117,38 @@ class RegionLog:
         self._adopt(node)
         self.rax.push(node, (ms << 64) | seq, counter)
         return True
+
+    def append_adds(self, adds: Adds) -> tuple[AddsPiece, bool]:
+        """Adds the next entries of a run, as many as one node takes.
+
+        Returns these entries, and whether they opened a new node. Their IDs and counters are above
+        those of all entries here.
+        """
+        nodes = self.rax.nodes
+        limits = self.limits
+        first = adds.walk
+        opens = (
+            not nodes
+            or nodes[-1].names != adds.names
+            or not self._fits(nodes[-1], 1, int(first.next - first.start) + 4)
+        )
+        if opens:
+            node = PackedNode(adds.names, first.counter - 1)
+            self._adopt(node)
+            self.rax.push(node, first.id(), first.counter)
+            piece = adds.take(limits.max_entries, limits.max_bytes)
+        else:
+            node = nodes[-1]
+            self.changing(node)
+            piece = adds.take(
+                limits.max_entries and limits.max_entries - node.count,
+                limits.max_bytes and limits.max_bytes - len(node.data),
+            )
+        node.append_run(
+            piece.first, piece.data(), piece.count, piece.ms, piece.last_seq, piece.last_counter
+        )
+        self.length += piece.count
+        return piece, opens
 
     def append_run(
         self,

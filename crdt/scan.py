@@ -166,6 +166,18 @@ class Scan:
     def payload(self) -> bytes:
         return self.data[self.payload_start : self.next]
 
+    def copy(self) -> Scan:
+        """Returns a walk that stands where this one does."""
+        other = Scan(self.data, 0)
+        other.next = self.next
+        other.start = self.start
+        other.flags = self.flags
+        other.ms_word = self.ms_word
+        other.seq_word = self.seq_word
+        other.counter_word = self.counter_word
+        other.payload_start = self.payload_start
+        return other
+
 
 def _check(last: i64, shift: i64) -> None:
     """Raises ValueError if a varint has more than 64 bits: it ends with `last`, before `shift`."""

@@ -19,7 +19,6 @@ from anabranch.crdt.slices import Entries
 from anabranch.crdt.spans import Spans, SpansByRegion
 from anabranch.crdt.stream import Stream
 
-
 # Spans that nobody changes.
 _NOTHING: Final = Spans()
 

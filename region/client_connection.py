@@ -24,15 +24,20 @@ from __future__ import annotations
 import logging
 from typing import Final, Optional, Protocol
 
+from librt.strings import BytesWriter
+
+from anabranch.crdt.adds import FOLLOWS
 from anabranch.region.client_pressure import LineLimit, UnsentOutput
 from anabranch.region.clock import Clock
 from anabranch.region.command_timer import CommandTimer
+from anabranch.region.engine.adds import AddedIds
 from anabranch.region.engine.replies import EntriesReply, NoReply, Reply, ReplyLater
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings
 from anabranch.region.engine.statistics import CommandStatistics
 from anabranch.region.held_replies import HeldReplies, must_wait
 from anabranch.region.resp.encoder import encode, encode_error
+from anabranch.region.resp.entries import put_ids
 from anabranch.region.resp.parser import ProtocolError, RequestParser
 
 log = logging.getLogger(__name__)
@@ -74,6 +79,10 @@ class EngineInterface(Protocol):
     def disconnect(self, session: Session) -> None: ...
 
     def execute(self, session: Session, argv: list[bytes], now_ms: int) -> Reply: ...
+
+    def adds_may_follow(self, session: Session, input_bytes: int) -> int: ...
+
+    def follow(self, session: Session, data: bytes, count: int) -> AddedIds: ...
 
     def reflects(self, session: Session, reply: Reply) -> bool: ...
 
@@ -313,6 +322,8 @@ class ClientConnection:
                 if isinstance(reply, bytes):
                     if len(reply) > LARGE_REPLY_BYTES:
                         large_bytes += len(reply)
+                    elif until_clock > 0 and parser.has_like():
+                        until_clock -= self._follow(session, until_clock, out)
                 elif isinstance(reply, EntriesReply):
                     large_bytes += reply.entries.size()
                     until_clock -= reply.entries.count
@@ -338,6 +349,25 @@ class ClientConnection:
             out.append(encode_error("ERR internal error; the connection is closed"))
         self._finishing = True
         return False
+
+    def _follow(self, session: Session, count_max: int, out: list[bytes]) -> int:
+        """Executes the adds that follow the last command, if it began a run (`engine/adds.py`).
+
+        Appends their replies to `out`; returns how many adds there were.
+        """
+        parser = self._parser
+        allowed = self._engine.adds_may_follow(session, parser.buffered())
+        if allowed == 0:
+            return 0
+        data = BytesWriter()
+        count = parser.take_like(FOLLOWS, min(allowed, count_max), data)
+        if count:
+            added = self._engine.follow(session, data.getvalue(), count)
+            replies = BytesWriter()
+            put_ids(added.ms, added.first_seq, count, replies)
+            out.append(replies.getvalue())
+            self._share.timer.further(count)
+        return count
 
     def answer(self, reply: Reply) -> None:
         """Sends the reply of a command that had waited; the commands after it continue."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final, Optional
 
 from anabranch.crdt import apply
+from anabranch.crdt.adds import Adds
 from anabranch.crdt.block import Block, BlockWriter, chain_after
 from anabranch.crdt.effects import Effect, dots_of, key_of, usual_command
 from anabranch.crdt.ids import MAX_HALF
@@ -97,6 +98,23 @@ class Journal:
         keyspace.vector[keyspace.region_id] = counter
         self.effects_issued += 1
         return counter
+
+    def add_like(
+        self, stream: Stream, ms: int, seq: int, names: bytes, data: bytes, count: int
+    ) -> None:
+        """Issues the adds of a run (`crdt/adds.py`), which follow the add `ms`-`seq` just issued."""
+        writer = self._writer
+        if writer is None:
+            writer = self._open()
+        keyspace = self.keyspace
+        adds = Adds(names, data, ms, seq, writer.last)
+        while adds.is_left:
+            piece, opened = apply.add_some(keyspace, stream, adds)
+            if opened:
+                writer.end_run()
+            writer.add_piece(stream.key, piece)
+        keyspace.vector[keyspace.region_id] = writer.last
+        self.effects_issued += count
 
     def issue(self, effect: Effect) -> int:
         """Issues an effect: applies it with the next dot and writes it into the open block.

@@ -16,8 +16,9 @@ from typing import Final
 from librt.strings import BytesWriter, read_i32_le, write_i32_le
 from mypy_extensions import i64, u8
 
+from anabranch.crdt.ids import SEQ_STRIDE
 from anabranch.crdt.node import decode_names, names_end
-from anabranch.crdt.scan import DELETED, IS_COMPILED, SAME_NAMES, Scan, unsigned
+from anabranch.crdt.scan import DELETED, IS_COMPILED, SAME_NAMES, Scan, unsigned, word
 from anabranch.crdt.slices import Entries, EntrySlice
 
 _TABLE_SIZE: Final = 1025
@@ -74,6 +75,22 @@ def _put_reversed(piece: EntrySlice, out: BytesWriter) -> None:
         start = i64(read_i32_le(offsets, n * 4))
         out.write(texts[start:stop])
         stop = start
+
+
+def put_ids(ms: int, first_seq: int, count: int, out: BytesWriter) -> None:
+    """Appends `count` IDs of one ms, whose seqs have the interval `SEQ_STRIDE`, as bulk strings."""
+    ms_text = b"%d-" % ms
+    seq = word(first_seq)
+    for _ in range(count):
+        if not IS_COMPILED or seq < 0:
+            text = b"%b%d" % (ms_text, unsigned(seq))
+            out.write(b"$%d\r\n%b\r\n" % (len(text), text))
+        else:
+            out.write(_SIZES[len(ms_text) + _digits(seq)])
+            out.write(ms_text)
+            _put_decimal(out, seq)
+            out.write(_CRLF)
+        seq += SEQ_STRIDE
 
 
 class _EntryWriter:

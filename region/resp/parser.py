@@ -26,9 +26,11 @@ from __future__ import annotations
 
 from typing import Final, Optional
 
+from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from anabranch.region.resp.inline import split_inline
+from anabranch.region.resp.like import LikeCommands
 
 LINE_BYTES_MAX: Final = 64 * 1024
 ARGUMENTS_MAX: Final = 1024 * 1024
@@ -65,6 +67,10 @@ class RequestParser:
         self.authenticated = authenticated
         self.data = b""
         self.offset: i64 = 0
+        # Where in `data` the last command began, and its fifth argument; -1 if it is not in `data`
+        # as a whole, or has no fifth argument.
+        self._began: i64 = -1
+        self._fifth: i64 = -1
         # Bytes fed that follow `data`, in order.
         self.pending = bytearray()
         # The number of bytes that `pending` must hold before the parser goes on. -1: it must hold a
@@ -98,6 +104,7 @@ class RequestParser:
         Empty lines and empty arrays are skipped. Raises `ProtocolError`; the parser must not be
         used after that.
         """
+        self._fifth = -1
         if self.missing == 0 and self.authenticated:
             command = self._whole()
             if command is not None:
@@ -114,6 +121,8 @@ class RequestParser:
         data = self.data
         end: i64 = len(data)
         offset = self.offset
+        began = offset
+        fifth: i64 = -1
         if offset + 4 > end or data[offset] != 42:  # *
             return None
         first: i64 = data[offset + 1] - 48
@@ -160,8 +169,38 @@ class RequestParser:
             missing -= 1
             if missing == 0:
                 self.offset = offset
+                self._began = began
+                self._fifth = fifth
                 return command
+            if len(command) == 4:
+                fifth = offset
         return None
+
+    def has_like(self) -> bool:
+        """Whether what follows the last command in `data` begins as it does, up to the fifth."""
+        began = self._began
+        size = self._fifth - began
+        data = self.data
+        offset = self.offset
+        return (
+            self._fifth >= 0
+            and size < len(data) - offset
+            and data[began : self._fifth] == data[offset : offset + size]
+        )
+
+    def take_like(self, before: bytes, count_max: int, out: BytesWriter) -> int:
+        """Takes the commands that follow the last one and differ from it only in some arguments.
+
+        These are its fifth argument and every second one after it, up to the last. For each command
+        `out` gets `before`, the bytes of these arguments, and the arguments, each after its length.
+        Lengths are varints. Stops after `count_max` commands; returns how many it took.
+        """
+        like = LikeCommands(
+            self.data, self._began, self._fifth, self.offset, self.argument_bytes_max
+        )
+        count = like.take(before, count_max, out)
+        self.offset = like.offset
+        return count
 
     def _careful(self) -> Optional[list[bytes]]:
         """As `next`, but reads one item at a time and keeps the items of an unfinished command."""

@@ -16,8 +16,11 @@ from xxhash import xxh3_128
 from anabranch.crdt.block import Block, read_effects
 from anabranch.crdt.effects import dots_of
 from anabranch.crdt.gossip import Gossip, StartAnswer
+from anabranch.crdt.ids import format_id
 from anabranch.crdt.keyspace import Keyspace
+from anabranch.crdt.scan import Scan
 from anabranch.crdt.state import SnapshotCut
+from anabranch.region.engine.adds import AddedIds
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.lifecycle import RECOVERY
 from anabranch.region.engine.outbox import LateReply
@@ -94,6 +97,14 @@ def described(raised: BaseException) -> str:
     error = cause_of(raised)
     where = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__}: {error} ({where.name}, line {where.lineno})"
+
+
+def _first_add(data: bytes, start: int) -> tuple[bytes, bytes, int]:
+    """The first add from `start` on in the bytes of a run, its values, and where it ends."""
+    scan = Scan(data[start:], 0)
+    assert scan.step()
+    end = start + int(scan.next)
+    return data[start:end], scan.payload(), end
 
 
 class TappedCut(SnapshotCut):
@@ -216,6 +227,34 @@ class TappedEngine(Engine):
         except Exception as error:
             raise JudgeFailed(error) from error
         return reply
+
+    def follow(self, session: Session, data: bytes, count: int) -> AddedIds:
+        """Issues the adds one by one, so that each is told of as the command that it was."""
+        end = 0
+        first: Optional[AddedIds] = None
+        for _ in range(count):
+            piece, values, end = _first_add(data, end)
+            before = self._seen
+            words = self.state.run.words(values)
+            try:
+                added = super().follow(session, piece, 1)
+            except Exception as error:
+                self._watcher.failed(error)
+                raise
+            self._seen = dict(self.state.keyspace.vector)
+            try:
+                reply = format_id(added.ids()[0])
+                if self._watcher.follows_calls():
+                    call = self._call(calls.EXECUTE, self.state.clock.read_ms)
+                    call.session, call.argv, call.reply = session.session_id, words, reply
+                    self._watcher.called(call)
+                self._watcher.executed(session, words, reply, before)
+                self._look("tick")
+            except Exception as error:
+                raise JudgeFailed(error) from error
+            first = first or added
+        assert first is not None
+        return AddedIds(first.ms, first.first_seq, count)
 
     def disconnect(self, session: Session) -> None:
         super().disconnect(session)

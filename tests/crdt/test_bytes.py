@@ -180,7 +180,7 @@ def single_adds(effects: list[fx.Effect], first: int) -> list[object]:
         if isinstance(effect, fx.AddRun):
             keyspace = Keyspace(1, NodeLimits(0, 0))
             apply(keyspace, effect, 1, counter, 0, False)
-            for entry in forward(keyspace.keys[effect.key].logs, 0, (1 << 128) - 1, -1):
+            for entry in forward(keyspace.keys[effect.key].logs, 0, (1 << 128) - 1, -1).listed():
                 assert entry.counter == counter
                 result.append((counter, effect.key, entry.entry_id, tuple(entry.fields)))
                 counter += 1

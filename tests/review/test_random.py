@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from anabranch.crdt.cursor import LogCursor
+from anabranch.crdt.ids import format_id
 from anabranch.crdt.vector import includes, raise_to
 from anabranch.region.engine.lifecycle import SERVING
 from anabranch.region.engine.replies import MapReply, Reply
@@ -236,7 +237,7 @@ class World:
                 cursor = LogCursor(log)
                 cursor.seek_counter(0)
                 while cursor.valid:
-                    name = f"{cursor.ms}-{cursor.seq}"
+                    name = format_id(cursor.id()).decode()
                     if acked.contains(cursor.counter):
                         assert name in self.acked, (
                             f"{place.region_id}: {name} was never acknowledged"

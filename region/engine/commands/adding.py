@@ -150,10 +150,12 @@ def xadd(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
         stream = state.writer.for_creation(key)
     if state.schedule.oldest_unsaved_ms == 0:
         state.schedule.oldest_unsaved_ms = state.clock.steady_ms
-    state.journal.add(
-        stream, new_id, encode_names(argv[fields_at::2]), encode_values(argv[fields_at + 1 :: 2])
-    )
-    if request is not None:
+    names = encode_names(argv[fields_at::2])
+    state.journal.add(stream, new_id, names, encode_values(argv[fields_at + 1 :: 2]))
+    if request is None:
+        if not state.waiting.is_executing:
+            state.run.begin(stream, names, new_id)
+    else:
         if request.id.kind != ids.AUTO:
             state.stability.time.note_given(new_id)
         if request.trim.strategy:

@@ -1,0 +1,91 @@
+"""Runs of adds: an XADD and those that follow it, with other values only, in a client's input.
+
+A run begins with an XADD of the form `XADD key * name value …`, which is executed as any command.
+The adds that follow it in the input, and differ from it only in their values, are issued together,
+under the same reading of the clock. Each is a unit of its own (S1.2), and its effect, ID and reply
+are those that it would have alone. An add after which something else must happen before the next
+one is not followed by others: `may_follow` names the cases.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Optional
+
+from anabranch.crdt import adds
+from anabranch.crdt.ids import MAX_HALF, SEQ_STRIDE, make
+from anabranch.crdt.node import decode_fields
+from anabranch.crdt.stream import Stream
+from anabranch.region.engine.journal import Journal
+from anabranch.region.engine.session import Session
+from anabranch.region.engine.settings import CachedSettings
+from anabranch.region.engine.waiting import Waiting
+
+
+class AddedIds:
+    """The replies to the adds of a run: `count` IDs of one ms, at intervals of `SEQ_STRIDE`."""
+
+    def __init__(self, ms: int, first_seq: int, count: int) -> None:
+        self.ms: Final = ms
+        self.first_seq: Final = first_seq
+        self.count: Final = count
+
+    def ids(self) -> list[int]:
+        return [make(self.ms, self.first_seq + n * SEQ_STRIDE) for n in range(self.count)]
+
+
+class RunOfAdds:
+    """The run whose last add is the last command executed; none otherwise (`stream` is None)."""
+
+    def __init__(self, journal: Journal, waiting: Waiting, cached: CachedSettings) -> None:
+        self._journal: Final = journal
+        self._waiting: Final = waiting
+        self._cached: Final = cached
+        self._stream: Optional[Stream] = None
+        self._names = b""
+        self._ms = 0
+        self._seq = 0
+
+    def begin(self, stream: Stream, names: bytes, entry_id: int) -> None:
+        """An XADD that begins a run added this entry; it is no command of an EXEC."""
+        self._stream = stream
+        self._names = names
+        self._ms = entry_id >> 64
+        self._seq = entry_id & MAX_HALF
+
+    def end(self) -> None:
+        """Another command begins."""
+        self._stream = None
+
+    def may_follow(self, session: Session, input_bytes: int) -> int:
+        """How many adds may follow; `input_bytes` are not less than what they hold.
+
+        None may, if the last command was no such add, if readers block on the key, which each add
+        wakes, if CLIENT REPLY suppresses replies, if so many bytes could wait for the disk that an
+        add is refused (S14), or if the last add did not go into a node of its names.
+        """
+        stream = self._stream
+        if stream is None:
+            return 0
+        nodes = stream.log(self._journal.keyspace.region_id).rax.nodes
+        if (
+            session.reply_mode != "on"
+            or stream.key in self._waiting.reads.by_key
+            or self._journal.pending_bytes() + input_bytes > self._cached.uncommitted_max_bytes
+            or nodes[-1].names != self._names
+        ):
+            return 0
+        return adds.room_after(self._seq)
+
+    def words(self, values: bytes) -> tuple[bytes, ...]:
+        """The command that is an add of the run with these encoded values."""
+        assert self._stream is not None
+        return (b"XADD", self._stream.key, b"*", *decode_fields(self._names, values))
+
+    def follow(self, data: bytes, count: int) -> AddedIds:
+        """Issues the adds that follow: `data` holds `count` of them, encoded (`crdt/adds.py`)."""
+        stream = self._stream
+        assert stream is not None
+        self._journal.add_like(stream, self._ms, self._seq, self._names, data, count)
+        added = AddedIds(self._ms, self._seq + SEQ_STRIDE, count)
+        self._seq += count * SEQ_STRIDE
+        return added

@@ -1,0 +1,142 @@
+"""Commands that follow another one in a client's input and differ from it in some arguments only.
+
+A producer that pipelines sends XADD after XADD with other values. Their bytes are those of the
+first up to its first value, between two values, and after the last one. So each of them is found by
+comparing these texts, without making an object for an argument.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64, u8
+
+from anabranch.crdt.scan import IS_COMPILED
+
+# Compiled code appends arguments up to this length byte by byte.
+_LOOP_BYTES_MAX: Final = 32 if IS_COMPILED else 0
+
+
+class LikeCommands:
+    """The commands from `offset` on in `data` that are like the one that began at `began`.
+
+    `first` is where the first argument that may differ begins in that command, with its length, and
+    the command ends at `offset`.
+    """
+
+    def __init__(
+        self, data: bytes, began: int, first: int, offset: int, argument_bytes_max: int
+    ) -> None:
+        self.offset: i64 = offset
+        self._data: Final = data
+        self._argument_bytes_max: i64 = argument_bytes_max
+        # The text before each argument that may differ, of which the last ends the command.
+        self._texts: Final = [data[began:first]]
+        # Where the argument that was read last begins and ends, without its length.
+        self._start: i64 = 0
+        self._stop: i64 = 0
+        # Where each of these arguments of the command at hand begins, and where it ends.
+        self._starts: Final[list[int]] = []
+        self._stops: Final[list[int]] = []
+        at: i64 = first
+        while self._read(at) and self._stop + 2 < offset:
+            # The argument after it is the same in all commands.
+            begin = self._stop
+            self._read(begin + 2)
+            at = self._stop + 2
+            self._texts.append(data[begin:at])
+
+    def take(self, before: bytes, count_max: int, out: BytesWriter) -> int:
+        """Takes up to `count_max` commands; see `RequestParser.take_like`."""
+        count = 0
+        while count < count_max and self._is_like():
+            out.write(before)
+            if len(self._starts) == 1:
+                self._put_one(out)
+            else:
+                self._put(out)
+            self.offset = self._stop + 2
+            count += 1
+        return count
+
+    def _is_like(self) -> bool:
+        """Whether the command at `offset` is whole and like the first; finds its arguments."""
+        data = self._data
+        at = self.offset
+        self._starts.clear()
+        self._stops.clear()
+        for text in self._texts:
+            stop = at + len(text)
+            if data[at:stop] != text or not self._read(stop):
+                return False
+            self._starts.append(int(self._start))
+            self._stops.append(int(self._stop))
+            at = self._stop
+        return True
+
+    def _read(self, at: i64) -> bool:
+        """Reads the argument whose length begins at `at`, if it is whole and in plain form."""
+        data = self._data
+        end: i64 = len(data)
+        if at + 4 > end or data[at] != 36:  # $
+            return False
+        at += 1
+        size: i64 = 0
+        first = at
+        while at < end and 48 <= data[at] <= 57 and size <= self._argument_bytes_max:
+            size = size * 10 + data[at] - 48
+            at += 1
+        digits = at - first
+        if (
+            digits == 0
+            or (data[first] == 48 and digits > 1)
+            or size > self._argument_bytes_max
+            or at + 2 + size + 2 > end
+            or data[at] != 13
+        ):
+            return False
+        self._start = at + 2
+        self._stop = self._start + size
+        return True
+
+    def _put_one(self, out: BytesWriter) -> None:
+        """Appends the only argument of a command."""
+        size = self._stop - self._start
+        _put_varint(out, size + _varint_size(size))
+        self._put_argument(out, self._start, self._stop)
+
+    def _put(self, out: BytesWriter) -> None:
+        """Appends the arguments of a command."""
+        total: i64 = 0
+        for n in range(len(self._starts)):
+            size: i64 = self._stops[n] - self._starts[n]
+            total += size + _varint_size(size)
+        _put_varint(out, total)
+        for n in range(len(self._starts)):
+            self._put_argument(out, self._starts[n], self._stops[n])
+
+    def _put_argument(self, out: BytesWriter, start: i64, stop: i64) -> None:
+        data = self._data
+        _put_varint(out, stop - start)
+        if stop - start > _LOOP_BYTES_MAX:
+            out.write(data[start:stop])
+            return
+        while start < stop:
+            out.append(u8(data[start]))
+            start += 1
+
+
+def _varint_size(number: i64) -> i64:
+    size: i64 = 1
+    while number > 127:
+        number >>= 7
+        size += 1
+    return size
+
+
+def _put_varint(out: BytesWriter, number: i64) -> None:
+    while number > 127:
+        out.append(u8((number & 127) | 128))
+        number >>= 7
+    out.append(u8(number))
