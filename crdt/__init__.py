@@ -10,6 +10,7 @@ Reading order:
 - `errors`: the errors that a region raises against a peer.
 - `scan`: walking the entries of a packed node.
 - `node`: the packed node, a run of entries of one region log in one buffer.
+- `adds`: runs of adds, which this region issues one right after the other.
 - `rax`: the ordered map from entry ID to packed node.
 - `region_log`: the entries of one stream that one region added.
 - `slices`: entries as they lie in packed nodes, in the order in which a command returns them.

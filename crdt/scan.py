@@ -43,8 +43,8 @@ IS_COMPILED: Final = not isinstance(word, FunctionType)
 class Scan:
     """Walks a buffer of entries forward, deleted ones included.
 
-    After `step` returned True, the attributes describe one entry. `step` reads varints in place,
-    without calls, because every read and merge runs through it. It raises IndexError where the
+    After `step` returned True, the attributes describe one entry. `step` reads the varints of every
+    entry in place, without calls, because every read and merge runs through it. It raises IndexError where the
     bytes end early, and ValueError where a number has more than 64 bits.
     """
 
@@ -72,28 +72,16 @@ class Scan:
         self.flags = flags
         offset += 1
         seq_base: i64 = 0
-        byte: i64 = 0
         delta: i64 = 0
-        shift: i64 = 0
         if flags & SAME_MS:
             seq_base = self.seq_word
         else:
-            byte = data[offset]
-            offset += 1
-            delta = byte & 127
-            shift = 7
-            while byte > 127:
-                byte = data[offset]
-                offset += 1
-                delta |= (byte & 127) << shift
-                shift += 7
-            if shift > 63:
-                _check(byte, shift)
+            delta, offset = _word_at(data, offset)
             self.ms_word += delta
-        byte = data[offset]
+        byte: i64 = data[offset]
         offset += 1
         delta = byte & 127
-        shift = 7
+        shift: i64 = 7
         while byte > 127:
             byte = data[offset]
             offset += 1
@@ -105,17 +93,7 @@ class Scan:
         if flags & NEXT_COUNTER:
             self.counter_word += 1
         else:
-            byte = data[offset]
-            offset += 1
-            delta = byte & 127
-            shift = 7
-            while byte > 127:
-                byte = data[offset]
-                offset += 1
-                delta |= (byte & 127) << shift
-                shift += 7
-            if shift > 63:
-                _check(byte, shift)
+            delta, offset = _word_at(data, offset)
             self.counter_word += delta
         byte = data[offset]
         offset += 1
@@ -177,6 +155,22 @@ class Scan:
         other.counter_word = self.counter_word
         other.payload_start = self.payload_start
         return other
+
+
+def _word_at(data: bytes, offset: i64) -> tuple[i64, i64]:
+    """Returns the varint at an offset, and the offset after it. Raises ValueError."""
+    byte: i64 = data[offset]
+    offset += 1
+    number: i64 = byte & 127
+    shift: i64 = 7
+    while byte > 127:
+        byte = data[offset]
+        offset += 1
+        number |= (byte & 127) << shift
+        shift += 7
+    if shift > 63:
+        _check(byte, shift)
+    return number, offset
 
 
 def _check(last: i64, shift: i64) -> None:

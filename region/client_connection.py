@@ -293,9 +293,8 @@ class ClientConnection:
 
         Returns True if more commands may be executed at once, in a further turn.
         """
-        now_ms = self._clock.now_ms()
+        now_ms = session.active_ms = self._clock.now_ms()
         end_ms = now_ms + TURN_MS
-        session.active_ms = now_ms
         engine = self._engine
         parser = self._parser
         timer = self._share.timer

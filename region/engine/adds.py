@@ -18,7 +18,7 @@ from anabranch.crdt.stream import Stream
 from anabranch.region.engine.journal import Journal
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import CachedSettings
-from anabranch.region.engine.waiting import Waiting
+from anabranch.region.engine.waiting import BlockedReads
 
 
 class AddedIds:
@@ -36,9 +36,8 @@ class AddedIds:
 class RunOfAdds:
     """The run whose last add is the last command executed; none otherwise (`stream` is None)."""
 
-    def __init__(self, journal: Journal, waiting: Waiting, cached: CachedSettings) -> None:
+    def __init__(self, journal: Journal, cached: CachedSettings) -> None:
         self._journal: Final = journal
-        self._waiting: Final = waiting
         self._cached: Final = cached
         self._stream: Optional[Stream] = None
         self._names = b""
@@ -56,10 +55,10 @@ class RunOfAdds:
         """Another command begins."""
         self._stream = None
 
-    def may_follow(self, session: Session, input_bytes: int) -> int:
+    def may_follow(self, session: Session, reads: BlockedReads, input_bytes: int) -> int:
         """How many adds may follow; `input_bytes` are not less than what they hold.
 
-        None may, if the last command was no such add, if readers block on the key, which each add
+        None may, if the last command was no such add, if `reads` block on the key, which each add
         wakes, if CLIENT REPLY suppresses replies, if so many bytes could wait for the disk that an
         add is refused (S14), or if the last add did not go into a node of its names.
         """
@@ -69,7 +68,7 @@ class RunOfAdds:
         nodes = stream.log(self._journal.keyspace.region_id).rax.nodes
         if (
             session.reply_mode != "on"
-            or stream.key in self._waiting.reads.by_key
+            or stream.key in reads.by_key
             or self._journal.pending_bytes() + input_bytes > self._cached.uncommitted_max_bytes
             or nodes[-1].names != self._names
         ):

@@ -158,7 +158,7 @@ class Engine:
         if state.settings.changes != state.cached.seen:
             state.refresh_settings()
         session.active_ms = state.clock.now_ms
-        state.run.end()
+        state.writer.run.end()
         mode = session.reply_mode
         reply = self._dispatch(session, argv)
         if isinstance(reply, ErrorReply):
@@ -188,7 +188,7 @@ class Engine:
 
     def adds_may_follow(self, session: Session, input_bytes: int) -> int:
         """How many adds that follow the last command may be issued by `follow`; see `RunOfAdds`."""
-        return self.state.run.may_follow(session, input_bytes)
+        return self.state.writer.run.may_follow(session, self.state.waiting.reads, input_bytes)
 
     def follow(self, session: Session, data: bytes, count: int) -> AddedIds:
         """Issues adds that follow the last command of the session, and returns their IDs.
@@ -196,7 +196,7 @@ class Engine:
         `data` holds them, encoded as `crdt/adds.py` says. `adds_may_follow` allowed as many.
         """
         state = self.state
-        added = state.run.follow(data, count)
+        added = state.writer.run.follow(data, count)
         state.statistics.commands += count
         state.statistics.calls["xadd"] += count
         session.write_counter = state.keyspace.vector.get(self.region_id, 0)

@@ -11,7 +11,6 @@ from anabranch.crdt.gossip import Heard
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.stream import Stream
 from anabranch.crdt.vector import Vector, includes
-from anabranch.region.engine.adds import RunOfAdds
 from anabranch.region.engine.clock import EngineClock
 from anabranch.region.engine.commit_schedule import CommitSchedule
 from anabranch.region.engine.disk import DiskState
@@ -67,7 +66,6 @@ class EngineState:
         self.sessions: Final[dict[int, Session]] = {}
         self.outbox: Final = Outbox()
         self.waiting: Final = Waiting(Questions(self.outbox, self.sessions))
-        self.run: Final = RunOfAdds(journal, self.waiting, self.cached)
         self.statistics: Final = CommandStatistics()
         self.replication: Final = ReplicationStatistics()
         # The replay of the log has counted the conflicts of former runs again.

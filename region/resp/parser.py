@@ -127,7 +127,6 @@ class RequestParser:
             return None
         first: i64 = data[offset + 1] - 48
         second: i64 = data[offset + 2]
-        missing: i64 = 0
         if not 1 <= first <= 9:
             return None
         if second == 13:
@@ -139,7 +138,6 @@ class RequestParser:
         else:
             return None
         argument_bytes_max: i64 = self.argument_bytes_max
-        size: i64 = 0
         command: list[bytes] = []
         while offset + 4 <= end and data[offset] == 36:  # $
             first = data[offset + 1] - 48
@@ -169,8 +167,7 @@ class RequestParser:
             missing -= 1
             if missing == 0:
                 self.offset = offset
-                self._began = began
-                self._fifth = fifth
+                self._began, self._fifth = began, fifth
                 return command
             if len(command) == 4:
                 fifth = offset

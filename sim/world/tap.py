@@ -235,7 +235,7 @@ class TappedEngine(Engine):
         for _ in range(count):
             piece, values, end = _first_add(data, end)
             before = self._seen
-            words = self.state.run.words(values)
+            words = self.state.writer.run.words(values)
             try:
                 added = super().follow(session, piece, 1)
             except Exception as error:

@@ -154,7 +154,7 @@ def xadd(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     state.journal.add(stream, new_id, names, encode_values(argv[fields_at + 1 :: 2]))
     if request is None:
         if not state.waiting.is_executing:
-            state.run.begin(stream, names, new_id)
+            state.writer.run.begin(stream, names, new_id)
     else:
         if request.id.kind != ids.AUTO:
             state.stability.time.note_given(new_id)
