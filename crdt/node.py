@@ -26,15 +26,38 @@ from typing import Final, Optional
 
 from xxhash import xxh3_128_intdigest
 
-from anabranch.crdt.encoding import put_varint
-from anabranch.crdt.ids import MAX_HALF, MAX_ID
+from anabranch.crdt.encoding import put_varint, varint
+from anabranch.crdt.ids import MAX_HALF, MAX_ID, SEQ_STRIDE
 from anabranch.crdt.scan import DELETED, NEXT_COUNTER, SAME_MS, SAME_NAMES, Scan
 
 DIGEST_MASK: Final = (1 << 128) - 1
 COUNTER_MAX: Final = (1 << 63) - 1
 
+# Lists of field names whose bytes are remembered, and the longest that is.
+_NAMES_MAX: Final = 4096
+_NAMES_BYTES_MAX: Final = 1024
+_encoded_names: Final[dict[tuple[bytes, ...], bytes]] = {}
+
+_BYTES: Final = [bytes([number]) for number in range(128)]
+# What precedes the payload of an entry that follows another one in the same ms, by its length.
+_HEADS: Final = [
+    bytes([SAME_NAMES | SAME_MS | NEXT_COUNTER]) + varint(SEQ_STRIDE) + one for one in _BYTES
+]
+
 
 def encode_names(names: list[bytes]) -> bytes:
+    known = _encoded_names.get(tuple(names))
+    if known is not None:
+        return known
+    encoded = _encode_names(names)
+    if len(encoded) <= _NAMES_BYTES_MAX:
+        if len(_encoded_names) >= _NAMES_MAX:
+            _encoded_names.clear()
+        _encoded_names[tuple(names)] = encoded
+    return encoded
+
+
+def _encode_names(names: list[bytes]) -> bytes:
     out = bytearray()
     put_varint(out, len(names))
     for name in names:
@@ -44,6 +67,8 @@ def encode_names(names: list[bytes]) -> bytes:
 
 
 def encode_values(values: list[bytes]) -> bytes:
+    if len(values) == 1 and len(values[0]) < 128:
+        return _BYTES[len(values[0])] + values[0]
     out = bytearray()
     for value in values:
         put_varint(out, len(value))
@@ -55,6 +80,17 @@ def put_entry(
     out: bytearray, flags: int, ms_delta: int, seq: int, counter_delta: int, payload: bytes
 ) -> None:
     """Appends one entry. `flags` may hold DELETED and SAME_NAMES; the deltas set the others."""
+    if (
+        seq == SEQ_STRIDE
+        and ms_delta == 0
+        and counter_delta == 1
+        and flags == SAME_NAMES
+        and len(payload) < 128
+    ):
+        # Mostly an entry follows another one that the same region added in the same ms.
+        out += _HEADS[len(payload)]
+        out += payload
+        return
     if ms_delta == 0:
         flags |= SAME_MS
     if counter_delta == 1:

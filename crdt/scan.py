@@ -43,9 +43,9 @@ IS_COMPILED: Final = not isinstance(word, FunctionType)
 class Scan:
     """Walks a buffer of entries forward, deleted ones included.
 
-    After `step` returned True, the attributes describe one entry. `step` reads the varints of every
-    entry in place, without calls, because every read and merge runs through it. It raises IndexError where the
-    bytes end early, and ValueError where a number has more than 64 bits.
+    After `step` returned True, the attributes describe one entry. `step` reads the varints that
+    each entry has in place, without calls, because every read and merge runs through it. It raises
+    IndexError where the bytes end early, and ValueError where a number has more than 64 bits.
     """
 
     def __init__(self, data: bytes, base_counter: int) -> None:

@@ -102,7 +102,7 @@ class Journal:
     def add_like(
         self, stream: Stream, ms: int, seq: int, names: bytes, data: bytes, count: int
     ) -> None:
-        """Issues the adds of a run (`crdt/adds.py`), which follow the add `ms`-`seq` just issued."""
+        """Issues a run of adds (`crdt/adds.py`), which follow the add `ms`-`seq` just issued."""
         writer = self._writer
         if writer is None:
             writer = self._open()
