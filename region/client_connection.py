@@ -80,7 +80,7 @@ class EngineInterface(Protocol):
 
     def execute(self, session: Session, argv: list[bytes], now_ms: int) -> Reply: ...
 
-    def adds_may_follow(self, session: Session, input_bytes: int) -> int: ...
+    def adds_may_follow(self, session: Session, input_bytes: int) -> tuple[int, int]: ...
 
     def follow(self, session: Session, data: bytes, count: int) -> AddedIds: ...
 
@@ -321,7 +321,7 @@ class ClientConnection:
                 if isinstance(reply, bytes):
                     if len(reply) > LARGE_REPLY_BYTES:
                         large_bytes += len(reply)
-                    elif until_clock > 0 and parser.has_like():
+                    elif until_clock > 0 and parser.has_more():
                         until_clock -= self._follow(session, until_clock, out)
                 elif isinstance(reply, EntriesReply):
                     large_bytes += reply.entries.size()
@@ -355,11 +355,11 @@ class ClientConnection:
         Appends their replies to `out`; returns how many adds there were.
         """
         parser = self._parser
-        allowed = self._engine.adds_may_follow(session, parser.buffered())
+        allowed, first_value = self._engine.adds_may_follow(session, parser.buffered())
         if allowed == 0:
             return 0
         data = BytesWriter()
-        count = parser.take_like(FOLLOWS, min(allowed, count_max), data)
+        count = parser.take_like(first_value, FOLLOWS, min(allowed, count_max), data)
         if count:
             added = self._engine.follow(session, data.getvalue(), count)
             replies = BytesWriter()

@@ -1,6 +1,7 @@
 """Runs of adds: an XADD and those that follow it, with other values only, in a client's input.
 
-A run begins with an XADD of the form `XADD key * name value …`, which is executed as any command.
+A run begins with an XADD with `*` for its ID, which is executed as any command. It may have
+MAXLEN with `~`: then the run ends before an add after which entries are to be removed.
 The adds that follow it in the input, and differ from it only in their values, are issued together,
 under the same reading of the clock. Each is a unit of its own (S1.2), and its effect, ID and reply
 are those that it would have alone. An add after which something else must happen before the next
@@ -43,13 +44,30 @@ class RunOfAdds:
         self._names = b""
         self._ms = 0
         self._seq = 0
+        self._room = 0
+        self._words: list[bytes] = []
+        self.first_value = 0
 
-    def begin(self, stream: Stream, names: bytes, entry_id: int) -> None:
-        """An XADD that begins a run added this entry; it is no command of an EXEC."""
+    def begin(
+        self,
+        stream: Stream,
+        names: bytes,
+        entry_id: int,
+        words: list[bytes],
+        first_value: int,
+        room: int = MAX_HALF,
+    ) -> None:
+        """The XADD `words` that begins a run added this entry; it is no command of an EXEC.
+
+        `first_value` is the index of the first value in `words`. At most `room` adds may follow.
+        """
         self._stream = stream
         self._names = names
         self._ms = entry_id >> 64
         self._seq = entry_id & MAX_HALF
+        self._words = words
+        self.first_value = first_value
+        self._room = room
 
     def end(self) -> None:
         """Another command begins."""
@@ -63,7 +81,7 @@ class RunOfAdds:
         add is refused (S14), or if the last add did not go into a node of its names.
         """
         stream = self._stream
-        if stream is None:
+        if stream is None or self._room == 0:
             return 0
         nodes = stream.log(self._journal.keyspace.region_id).rax.nodes
         if (
@@ -73,12 +91,12 @@ class RunOfAdds:
             or nodes[-1].names != self._names
         ):
             return 0
-        return adds.room_after(self._seq)
+        return min(adds.room_after(self._seq), self._room)
 
     def words(self, values: bytes) -> tuple[bytes, ...]:
         """The command that is an add of the run with these encoded values."""
-        assert self._stream is not None
-        return (b"XADD", self._stream.key, b"*", *decode_fields(self._names, values))
+        fields = decode_fields(self._names, values)
+        return (*self._words[: self.first_value - 1], *fields)
 
     def follow(self, data: bytes, count: int) -> AddedIds:
         """Issues the adds that follow: `data` holds `count` of them, encoded (`crdt/adds.py`)."""
@@ -87,4 +105,5 @@ class RunOfAdds:
         self._journal.add_like(stream, self._ms, self._seq, self._names, data, count)
         added = AddedIds(self._ms, self._seq + SEQ_STRIDE, count)
         self._seq += count * SEQ_STRIDE
+        self._room -= count
         return added

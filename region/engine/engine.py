@@ -186,9 +186,13 @@ class Engine:
         self._settle()
         return reply
 
-    def adds_may_follow(self, session: Session, input_bytes: int) -> int:
-        """How many adds that follow the last command may be issued by `follow`; see `RunOfAdds`."""
-        return self.state.writer.run.may_follow(session, self.state.waiting.reads, input_bytes)
+    def adds_may_follow(self, session: Session, input_bytes: int) -> tuple[int, int]:
+        """How many adds that follow the last command may be issued by `follow` (`RunOfAdds`).
+
+        Also returns the index of their first value in the words of the command.
+        """
+        run = self.state.writer.run
+        return run.may_follow(session, self.state.waiting.reads, input_bytes), run.first_value
 
     def follow(self, session: Session, data: bytes, count: int) -> AddedIds:
         """Issues adds that follow the last command of the session, and returns their IDs.

@@ -106,6 +106,9 @@ class Journal:
         writer = self._writer
         if writer is None:
             writer = self._open()
+        if writer.is_marked:
+            # A trim by the add before them has a mark.
+            writer.mark(b"")
         keyspace = self.keyspace
         adds = Adds(names, data, ms, seq, writer.last)
         while adds.is_left:

@@ -21,34 +21,39 @@ _LOOP_BYTES_MAX: Final = 32 if IS_COMPILED else 0
 class LikeCommands:
     """The commands from `offset` on in `data` that are like the one that began at `began`.
 
-    `first` is where the first argument that may differ begins in that command, with its length, and
-    the command ends at `offset`.
+    That one ends at `offset`. Its argument `first_index` may differ, and every second one after it.
     """
 
     def __init__(
-        self, data: bytes, began: int, first: int, offset: int, argument_bytes_max: int
+        self, data: bytes, began: int, offset: int, first_index: int, argument_bytes_max: int
     ) -> None:
         self.offset: i64 = offset
         self._data: Final = data
         self._argument_bytes_max: i64 = argument_bytes_max
-        # The text before each argument that may differ, of which the last ends the command.
-        self._texts: Final = [data[began:first]]
         # Where the argument that was read last begins and ends, without its length.
         self._start: i64 = 0
         self._stop: i64 = 0
-        # Where each of these arguments of the command at hand begins, and where it ends.
+        # Where these arguments of the command at hand begin, and where they end.
         self._starts: Final[list[int]] = []
         self._stops: Final[list[int]] = []
-        at: i64 = first
-        while self._read(at) and self._stop + 2 < offset:
-            # The argument after it is the same in all commands.
-            begin = self._stop
-            self._read(begin + 2)
+        # Where the first of them begins in the first command, with its length.
+        at: i64 = began + 2
+        while data[at] != 13:
+            at += 1
+        at += 2
+        for _ in range(first_index):
+            self._read(at)
             at = self._stop + 2
-            self._texts.append(data[begin:at])
+        self._first: i64 = at
+        # The text before each of them.
+        self._texts: Final = [data[began:at]]
 
     def take(self, before: bytes, count_max: int, out: BytesWriter) -> int:
         """Takes up to `count_max` commands; see `RequestParser.take_like`."""
+        head = self._texts[0]
+        if self._data[self.offset : self.offset + len(head)] != head:
+            return 0
+        self._find_texts()
         count = 0
         while count < count_max and self._is_like():
             out.write(before)
@@ -59,6 +64,15 @@ class LikeCommands:
             self.offset = self._stop + 2
             count += 1
         return count
+
+    def _find_texts(self) -> None:
+        """Finds the other texts, each of which ends one argument and holds the next one."""
+        at = self._first
+        while self._read(at) and self._stop + 2 < self.offset:
+            begin = self._stop
+            self._read(begin + 2)
+            at = self._stop + 2
+            self._texts.append(self._data[begin:at])
 
     def _is_like(self) -> bool:
         """Whether the command at `offset` is whole and like the first; finds its arguments."""

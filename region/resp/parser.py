@@ -67,10 +67,8 @@ class RequestParser:
         self.authenticated = authenticated
         self.data = b""
         self.offset: i64 = 0
-        # Where in `data` the last command began, and its fifth argument; -1 if it is not in `data`
-        # as a whole, or has no fifth argument.
+        # Where in `data` the last command began; -1 if it did not lie there as a whole.
         self._began: i64 = -1
-        self._fifth: i64 = -1
         # Bytes fed that follow `data`, in order.
         self.pending = bytearray()
         # The number of bytes that `pending` must hold before the parser goes on. -1: it must hold a
@@ -104,7 +102,7 @@ class RequestParser:
         Empty lines and empty arrays are skipped. Raises `ProtocolError`; the parser must not be
         used after that.
         """
-        self._fifth = -1
+        self._began = -1
         if self.missing == 0 and self.authenticated:
             command = self._whole()
             if command is not None:
@@ -122,7 +120,6 @@ class RequestParser:
         end: i64 = len(data)
         offset = self.offset
         began = offset
-        fifth: i64 = -1
         if offset + 4 > end or data[offset] != 42:  # *
             return None
         first: i64 = data[offset + 1] - 48
@@ -167,33 +164,24 @@ class RequestParser:
             missing -= 1
             if missing == 0:
                 self.offset = offset
-                self._began, self._fifth = began, fifth
+                self._began = began
                 return command
-            if len(command) == 4:
-                fifth = offset
         return None
 
-    def has_like(self) -> bool:
-        """Whether what follows the last command in `data` begins as it does, up to the fifth."""
-        began = self._began
-        size = self._fifth - began
-        data = self.data
-        offset = self.offset
-        return (
-            self._fifth >= 0
-            and size < len(data) - offset
-            and data[began : self._fifth] == data[offset : offset + size]
-        )
+    def has_more(self) -> bool:
+        """Whether bytes follow the last command, which lay whole in `data`."""
+        return self._began >= 0 and self.offset < len(self.data)
 
-    def take_like(self, before: bytes, count_max: int, out: BytesWriter) -> int:
-        """Takes the commands that follow the last one and differ from it only in some arguments.
+    def take_like(self, first_index: int, before: bytes, count_max: int, out: BytesWriter) -> int:
+        """Takes the commands that follow the last one and differ from it in some arguments only.
 
-        These are its fifth argument and every second one after it, up to the last. For each command
-        `out` gets `before`, the bytes of these arguments, and the arguments, each after its length.
-        Lengths are varints. Stops after `count_max` commands; returns how many it took.
+        These are the argument `first_index` and every second one after it, up to the last. For each
+        command `out` gets `before`, the bytes of these arguments, and the arguments, each after its
+        length. Lengths are varints. Stops after `count_max` commands; returns how many it took.
+        `has_more` is True.
         """
         like = LikeCommands(
-            self.data, self._began, self._fifth, self.offset, self.argument_bytes_max
+            self.data, self._began, self.offset, first_index, self.argument_bytes_max
         )
         count = like.take(before, count_max, out)
         self.offset = like.offset

@@ -51,8 +51,8 @@ class StubEngine:
         assert session not in self.left
         self.left.append(session)
 
-    def adds_may_follow(self, session: Session, input_bytes: int) -> int:
-        return 0
+    def adds_may_follow(self, session: Session, input_bytes: int) -> tuple[int, int]:
+        return 0, 0
 
     def follow(self, session: Session, data: bytes, count: int) -> AddedIds:
         raise AssertionError("no adds may follow")

@@ -21,6 +21,7 @@ from anabranch.region.engine.commands.trimming import (
     TrimRequest,
     check_trim,
     parse_trim_option,
+    room_before_trim,
     trim,
 )
 from anabranch.region.engine.idempotency import automatic_iid, configuration
@@ -152,14 +153,18 @@ def xadd(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
         state.schedule.oldest_unsaved_ms = state.clock.steady_ms
     names = encode_names(argv[fields_at::2])
     state.journal.add(stream, new_id, names, encode_values(argv[fields_at + 1 :: 2]))
+    run = state.writer.run
     if request is None:
         if not state.waiting.is_executing:
-            state.writer.run.begin(stream, names, new_id)
+            run.begin(stream, names, new_id, argv, fields_at + 1)
     else:
         if request.id.kind != ids.AUTO:
             state.stability.time.note_given(new_id)
         if request.trim.strategy:
             trim(state, stream, request.trim)
+            if request.id.kind == ids.AUTO and not state.waiting.is_executing:
+                room = room_before_trim(stream, request.trim)
+                run.begin(stream, names, new_id, argv, fields_at + 1, room)
     return b"%d-%d" % (new_id >> 64, new_id & ids.MAX_HALF)
 
 

@@ -117,6 +117,19 @@ def trim(state: EngineState, stream: Stream, request: TrimRequest) -> int:
     return before - stream.length()
 
 
+def room_before_trim(stream: Stream, request: TrimRequest) -> int:
+    """How many entries can be added to the stream, and `trim` still removes none.
+
+    0 unless the request is MAXLEN with `~`, which removes whole nodes only.
+    """
+    if request.strategy != "MAXLEN" or not request.is_approximate:
+        return 0
+    smallest = min(
+        (log.rax.nodes[0].live() for log in stream.logs.values() if log.rax.nodes), default=0
+    )
+    return max(smallest - 1 - (stream.length() - request.threshold), 0)
+
+
 def _prefix(stream: Stream, request: TrimRequest) -> Vector:
     """The prefix of each region log that exact trimming removes."""
     if request.strategy == "MINID":
