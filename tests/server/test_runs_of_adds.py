@@ -188,6 +188,7 @@ def test_a_pipeline_is_its_commands_one_by_one(seed: int) -> None:
             one_by_one.commit()
         n = stop
     piped.commit()
+    one_by_one.commit()
     assert told(piped.blocks) == told(one_by_one.blocks)
     other = Keyspace(8, NodeLimits())
     for row in piped.blocks:
