@@ -23,6 +23,10 @@ _ROW_BYTES: Final = 48
 _WORD_MAX: Final = (1 << 63) - 1
 
 
+# The walk of a cursor that is in no node.
+_NOWHERE: Final = Scan(b"", 0)
+
+
 class Cursor:
     """A place in one region log; usable until the log changes.
 
@@ -33,7 +37,7 @@ class Cursor:
         self.log: Final = log
         self.region_id: Final = log.region_id
         self.valid = False
-        self.scan: Scan = Scan(b"", 0)
+        self.scan: Scan = _NOWHERE
         self._index: i64 = -1
         # The node at `_index`.
         self._node: Optional[PackedNode] = None
@@ -95,11 +99,20 @@ class LogCursor(Cursor):
 
     def seek_id(self, entry_id: int) -> None:
         """Moves to the first entry with an ID ≥ `entry_id`."""
-        self._enter(max(self.log.rax.index_by_id(entry_id), 0))
+        index = max(self.log.rax.index_by_id(entry_id), 0)
+        self.valid = index < len(self.log.rax.nodes)
+        if not self.valid:
+            return
+        self._set_node(index)
         ms = word(entry_id >> 64)
         seq = word(entry_id & MAX_HALF)
-        while self.valid and not self.scan.is_from(ms, seq):
-            self.step()
+        scan = self.scan
+        while scan.step():
+            if not scan.flags & DELETED:
+                if scan.is_from(ms, seq):
+                    return
+                self._passed = scan.counter_word
+        self._next()
 
     def seek_counter(self, counter: int) -> None:
         """Moves to the first entry with a counter above `counter`.

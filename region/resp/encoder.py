@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from librt.strings import BytesWriter
-
 from anabranch.region.engine.replies import (
     EntriesReply,
     ErrorReply,
@@ -21,7 +19,7 @@ from anabranch.region.engine.replies import (
     SimpleString,
     VerbatimText,
 )
-from anabranch.region.resp.entries import put_entries
+from anabranch.region.resp.entries import encode_entries
 
 _TABLE_SIZE: Final = 1025
 _BULKS: Final[list[bytes]] = [b"$%d\r\n" % size for size in range(_TABLE_SIZE)]
@@ -46,6 +44,8 @@ def encode(reply: Reply, protocol: int, out: list[bytes]) -> None:
         out.append(_CRLF)
     elif isinstance(reply, SimpleString):
         out.append(b"+%b\r\n" % reply.text)
+    elif isinstance(reply, EntriesReply):
+        out.append(encode_entries(reply.entries))
     else:
         _encode_nested(reply, protocol, out, 0)
 
@@ -69,9 +69,7 @@ def _encode_nested(reply: Reply, protocol: int, out: list[bytes], depth: int) ->
         out.append(reply)
         out.append(_CRLF)
     elif isinstance(reply, EntriesReply):
-        writer = BytesWriter()
-        put_entries(reply.entries, writer)
-        out.append(writer.getvalue())
+        out.append(encode_entries(reply.entries))
     elif isinstance(reply, list):
         size = len(reply)
         out.append(_ARRAYS[size] if size < _TABLE_SIZE else b"*%d\r\n" % size)

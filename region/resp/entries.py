@@ -23,6 +23,7 @@ from anabranch.crdt.slices import Entries, EntrySlice
 
 _TABLE_SIZE: Final = 1025
 _SIZES: Final[list[bytes]] = [b"$%d\r\n" % size for size in range(_TABLE_SIZE)]
+_ARRAYS: Final[list[bytes]] = [b"*%d\r\n" % size for size in range(_TABLE_SIZE)]
 _CRLF: Final = b"\r\n"
 # Lists of field names that are remembered, and the longest that is.
 _NAMES_MAX: Final = 4096
@@ -34,9 +35,11 @@ _LOOP_BYTES_MAX: Final = 32 if IS_COMPILED else 0
 _remembered: Final[dict[bytes, list[bytes]]] = {}
 
 
-def put_entries(entries: Entries, out: BytesWriter) -> None:
-    """Appends an array of entries."""
-    out.write(b"*%d\r\n" % entries.count)
+def encode_entries(entries: Entries) -> bytes:
+    """Returns the bytes of an array of entries."""
+    out = BytesWriter()
+    count = entries.count
+    out.write(_ARRAYS[count] if count < _TABLE_SIZE else b"*%d\r\n" % count)
     writer = _EntryWriter(out)
     for piece in entries.slices:
         if piece.is_descending and piece.count > 1:
@@ -50,6 +53,7 @@ def put_entries(entries: Entries, out: BytesWriter) -> None:
                 if scan.next >= piece.end:
                     break
                 scan.step()
+    return out.getvalue()
 
 
 def _put_reversed(piece: EntrySlice, out: BytesWriter) -> None:
@@ -143,7 +147,7 @@ class _EntryWriter:
             return
         if ms != self._ms_word or not self._ms_text:
             self._ms_word = ms
-            self._ms_text = b"%d-" % unsigned(ms)
+            self._ms_text = _ms_text(ms)
         out.write(b"*2\r\n")
         out.write(_SIZES[len(self._ms_text) + _digits(seq)])
         out.write(self._ms_text)
@@ -167,6 +171,16 @@ def _heads(names: bytes) -> list[bytes]:
             _remembered.clear()
         _remembered[names] = heads
     return heads
+
+
+def _ms_text(ms: i64) -> bytes:
+    """The text of an ID up to the hyphen."""
+    if ms < 0:
+        return b"%d-" % unsigned(ms)
+    out = BytesWriter()
+    _put_decimal(out, ms)
+    out.append(45)
+    return out.getvalue()
 
 
 def _digits(number: i64) -> i64:
