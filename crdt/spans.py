@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
-from anabranch.crdt.encoding import Malformed, Reader, put_id, put_varint
+from librt.strings import BytesWriter
+
+from anabranch.crdt.encoding import Malformed, Reader, write_varint
+from anabranch.crdt.ids import MAX_HALF
 
 # The end of a span whose entry ID is not known.
 UNKNOWN_ID = 0
@@ -108,17 +111,18 @@ class Spans:
         return self.starts == other.starts and self.ends == other.ends
 
 
-def put_spans(out: bytearray, spans: Spans) -> None:
-    put_varint(out, len(spans.starts))
+def _write_spans(out: BytesWriter, spans: Spans) -> None:
+    write_varint(out, len(spans.starts))
     previous = 0
     for index in range(len(spans.starts)):
-        put_varint(out, spans.starts[index] - previous)
-        put_varint(out, spans.ends[index] - spans.starts[index])
-        put_id(out, spans.end_ids[index])
+        write_varint(out, spans.starts[index] - previous)
+        write_varint(out, spans.ends[index] - spans.starts[index])
+        write_varint(out, spans.end_ids[index] >> 64)
+        write_varint(out, spans.end_ids[index] & MAX_HALF)
         previous = spans.ends[index]
 
 
-def read_spans(reader: Reader) -> Spans:
+def _read_spans(reader: Reader) -> Spans:
     spans = Spans()
     previous = 0
     for _ in range(reader.count()):
@@ -135,18 +139,24 @@ SpansByRegion = dict[int, Spans]
 
 
 def put_spans_by_region(out: bytearray, spans: SpansByRegion) -> None:
+    writer = BytesWriter()
+    write_spans_by_region(writer, spans)
+    out += writer.getvalue()
+
+
+def write_spans_by_region(out: BytesWriter, spans: SpansByRegion) -> None:
     regions = [region_id for region_id in sorted(spans) if spans[region_id]]
-    put_varint(out, len(regions))
+    write_varint(out, len(regions))
     for region_id in regions:
-        put_varint(out, region_id)
-        put_spans(out, spans[region_id])
+        write_varint(out, region_id)
+        _write_spans(out, spans[region_id])
 
 
 def read_spans_by_region(reader: Reader) -> SpansByRegion:
     result: SpansByRegion = {}
     for _ in range(reader.count()):
         region_id = reader.varint()
-        result[region_id] = read_spans(reader)
+        result[region_id] = _read_spans(reader)
     return result
 
 
