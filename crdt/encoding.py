@@ -5,15 +5,10 @@ Numbers are LEB128 varints. A length precedes bytes. Vectors ascend by region_id
 
 from __future__ import annotations
 
-from typing import Final
-
 from librt.strings import BytesWriter
-from mypy_extensions import i64, u8
 
 from anabranch.crdt.ids import MAX_HALF
 from anabranch.crdt.vector import Dot, Vector
-
-WORD_MAX: Final = (1 << 63) - 1
 
 
 class Malformed(ValueError):
@@ -52,14 +47,10 @@ def put_vector(out: bytearray, vector: Vector) -> None:
 
 def write_varint(out: BytesWriter, value: int) -> None:
     """As `put_varint`, into a buffer that compiled code appends to faster."""
-    while value > WORD_MAX:
+    while value > 127:
         out.append((value & 127) | 128)
         value >>= 7
-    rest: i64 = value
-    while rest > 127:
-        out.append(u8((rest & 127) | 128))
-        rest >>= 7
-    out.append(u8(rest))
+    out.append(value)
 
 
 def write_bytes(out: BytesWriter, data: bytes) -> None:

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from typing import ClassVar, Final, Optional
 
 from librt.strings import BytesWriter
-from mypy_extensions import u8
 
 from anabranch.crdt.delivery import Delivery
 from anabranch.crdt.encoding import Malformed, Reader, put_id, put_varint, write_bytes, write_varint
@@ -89,7 +88,7 @@ class LocalRecord:
         """Writes the layout that all kinds share."""
         head = self.head
         writer = BytesWriter()
-        writer.append(u8(self.kind))
+        writer.append(self.kind)
         write_bytes(writer, head.key)
         write_bytes(writer, head.group)
         write_varint(writer, len(head.creates))

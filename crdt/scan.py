@@ -21,23 +21,25 @@ SAME_MS: Final = 4
 NEXT_COUNTER: Final = 8
 
 
-def word(number: int) -> i64:
-    """Returns an unsigned number of 64 bits as a word."""
-    return (i64(number >> 32) << 32) | i64(number & 0xFFFFFFFF)
-
-
-def unsigned(number: i64) -> int:
-    """Returns a word as an unsigned number."""
-    return int(number) if number >= 0 else int(number) & MAX_HALF
-
-
 def is_below(one: i64, other: i64) -> bool:
     """Whether a word is lower than another, both without a sign."""
     return (one < other) != ((one < 0) != (other < 0))
 
 
-IS_COMPILED: Final = not isinstance(word, FunctionType)
+IS_COMPILED: Final = not isinstance(is_below, FunctionType)
 """Whether this module is compiled, and so all modules of the data."""
+
+
+def word(number: int) -> i64:
+    """Returns an unsigned number of 64 bits as a word."""
+    if not IS_COMPILED:
+        return number
+    return (i64(number >> 32) << 32) | i64(number & 0xFFFFFFFF)
+
+
+def unsigned(number: i64) -> int:
+    """Returns a word as an unsigned number."""
+    return number if number >= 0 else int(number) & MAX_HALF
 
 
 class Scan:
@@ -120,7 +122,7 @@ class Scan:
 
     @property
     def counter(self) -> int:
-        return int(self.counter_word)
+        return self.counter_word
 
     def id(self) -> int:
         ms = self.ms_word

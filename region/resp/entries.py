@@ -76,7 +76,7 @@ def _put_reversed(piece: EntrySlice, out: BytesWriter) -> None:
     stop: i64 = len(texts)
     while n > 0:
         n -= 1
-        start = i64(read_i32_le(offsets, n * 4))
+        start = int(read_i32_le(offsets, n * 4))
         out.write(texts[start:stop])
         stop = start
 

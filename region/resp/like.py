@@ -12,6 +12,7 @@ from typing import Final
 from librt.strings import BytesWriter
 from mypy_extensions import i64, u8
 
+from anabranch.crdt.encoding import write_varint
 from anabranch.crdt.scan import IS_COMPILED
 
 # Compiled code appends arguments up to this length byte by byte.
@@ -117,7 +118,7 @@ class LikeCommands:
     def _put_one(self, out: BytesWriter) -> None:
         """Appends the only argument of a command."""
         size = self._stop - self._start
-        _put_varint(out, size + _varint_size(size))
+        write_varint(out, size + _varint_size(size))
         self._put_argument(out, self._start, self._stop)
 
     def _put(self, out: BytesWriter) -> None:
@@ -126,13 +127,13 @@ class LikeCommands:
         for n in range(len(self._starts)):
             size: i64 = self._stops[n] - self._starts[n]
             total += size + _varint_size(size)
-        _put_varint(out, total)
+        write_varint(out, total)
         for n in range(len(self._starts)):
             self._put_argument(out, self._starts[n], self._stops[n])
 
     def _put_argument(self, out: BytesWriter, start: i64, stop: i64) -> None:
         data = self._data
-        _put_varint(out, stop - start)
+        write_varint(out, stop - start)
         if stop - start > _LOOP_BYTES_MAX:
             out.write(data[start:stop])
             return
@@ -147,10 +148,3 @@ def _varint_size(number: i64) -> i64:
         number >>= 7
         size += 1
     return size
-
-
-def _put_varint(out: BytesWriter, number: i64) -> None:
-    while number > 127:
-        out.append(u8((number & 127) | 128))
-        number >>= 7
-    out.append(u8(number))
