@@ -15,6 +15,9 @@ from mypy_extensions import i64, u8
 from anabranch.crdt.encoding import write_varint
 from anabranch.crdt.scan import IS_COMPILED
 
+# No further command is taken once those taken have so many bytes: so a run of adds makes a block of
+# the effect log little larger.
+BYTES_MAX: Final = 64 << 10
 # Compiled code appends arguments up to this length byte by byte.
 _LOOP_BYTES_MAX: Final = 32 if IS_COMPILED else 0
 
@@ -56,7 +59,7 @@ class LikeCommands:
             return 0
         self._find_texts()
         count = 0
-        while count < count_max and self._is_like():
+        while count < count_max and len(out) < BYTES_MAX and self._is_like():
             out.write(before)
             if len(self._starts) == 1:
                 self._put_one(out)

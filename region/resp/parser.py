@@ -177,8 +177,8 @@ class RequestParser:
 
         These are the argument `first_index` and every second one after it, up to the last. For each
         command `out` gets `before`, the bytes of these arguments, and the arguments, each after its
-        length. Lengths are varints. Stops after `count_max` commands; returns how many it took.
-        `has_more` is True.
+        length. Lengths are varints. Stops after `count_max` commands, or some 64 KiB; returns how
+        many it took. `has_more` is True.
         """
         like = LikeCommands(
             self.data, self._began, self.offset, first_index, self.argument_bytes_max

@@ -231,6 +231,15 @@ def test_the_clock_is_read_as_often() -> None:
     assert len(readings) >= 10
 
 
+def test_a_run_makes_a_block_little_larger() -> None:
+    """A block of the effect log must fit a message to a peer (S14)."""
+    region = Region(crdt_block_max_bytes="1024")
+    region.feed(command(b"XADD", b"s", b"*", b"f", b"v" * 50_000) * 20)
+    region.commit()
+    assert len(region.entries(b"s")) == 20
+    assert max(len(row.block.body) for row in region.blocks) < 250_000
+
+
 def test_seqs_do_not_overflow() -> None:
     """The run ends at the last seq of a ms; the next add has the next ms."""
     region = Region()
