@@ -47,6 +47,8 @@ TURN_PIECES: Final = 8192
 # Commands between two readings of the clock. After a reply that may be large, a list, the clock is
 # read at once.
 CLOCK_COMMANDS: Final = 32
+# Adds of a run after the first. They take about as long as some four commands.
+FOLLOWING_MAX: Final = 128
 LARGE_REPLY_BYTES: Final = 4 << 10
 TURN_LARGE_BYTES: Final = 1 << 20
 # When the unsent replies of a client exceed the first limit, its commands are not executed until
@@ -321,8 +323,8 @@ class ClientConnection:
                 if isinstance(reply, bytes):
                     if len(reply) > LARGE_REPLY_BYTES:
                         large_bytes += len(reply)
-                    elif until_clock > 0 and parser.has_more():
-                        until_clock -= self._follow(session, until_clock, out)
+                    elif parser.has_more():
+                        self._follow(session, out)
                 elif isinstance(reply, EntriesReply):
                     large_bytes += reply.entries.size()
                     until_clock -= reply.entries.count
@@ -349,24 +351,23 @@ class ClientConnection:
         self._finishing = True
         return False
 
-    def _follow(self, session: Session, count_max: int, out: list[bytes]) -> int:
+    def _follow(self, session: Session, out: list[bytes]) -> None:
         """Executes the adds that follow the last command, if it began a run (`engine/adds.py`).
 
-        Appends their replies to `out`; returns how many adds there were.
+        Appends their replies to `out`.
         """
         parser = self._parser
         allowed, first_value = self._engine.adds_may_follow(session, parser.buffered())
         if allowed == 0:
-            return 0
+            return
         data = BytesWriter()
-        count = parser.take_like(first_value, FOLLOWS, min(allowed, count_max), data)
+        count = parser.take_like(first_value, FOLLOWS, min(allowed, FOLLOWING_MAX), data)
         if count:
             added = self._engine.follow(session, data.getvalue(), count)
             replies = BytesWriter()
             put_ids(added.ms, added.first_seq, count, replies)
             out.append(replies.getvalue())
             self._share.timer.further(count)
-        return count
 
     def answer(self, reply: Reply) -> None:
         """Sends the reply of a command that had waited; the commands after it continue."""

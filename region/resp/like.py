@@ -61,7 +61,7 @@ class LikeCommands:
         count = 0
         while count < count_max and len(out) < BYTES_MAX and self._is_like():
             out.write(before)
-            if len(self._starts) == 1:
+            if len(self._texts) == 1:
                 self._put_one(out)
             else:
                 self._put(out)
@@ -82,6 +82,9 @@ class LikeCommands:
         """Whether the command at `offset` is whole and like the first; finds its arguments."""
         data = self._data
         at = self.offset
+        if len(self._texts) == 1:
+            stop = at + len(self._texts[0])
+            return data[at:stop] == self._texts[0] and self._read(stop)
         self._starts.clear()
         self._stops.clear()
         for text in self._texts:

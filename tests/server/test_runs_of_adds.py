@@ -15,7 +15,7 @@ from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.scan import Scan
 from anabranch.crdt.slices import Entry
-from anabranch.region.client_connection import CLOCK_COMMANDS, ClientConnection
+from anabranch.region.client_connection import ClientConnection
 from anabranch.region.clients import Clients
 from anabranch.region.engine.rows import BlockRow
 from anabranch.region.engine.settings import Settings
@@ -218,17 +218,6 @@ def test_a_run_ends_where_too_much_waits_for_the_disk() -> None:
     piped.feed(add * 40)
     assert b"-MISCONF" in piped.got["a"]
     assert piped.shown() == one_by_one.shown()
-
-
-def test_the_clock_is_read_as_often() -> None:
-    """At most `CLOCK_COMMANDS` adds have one reading of the clock."""
-    region = Region()
-    readings = []
-    clock_now = region.clock.now_ms
-    region.client("a")
-    region.clock.now_ms = lambda: readings.append(1) or clock_now()  # type: ignore
-    region.feed(command(b"XADD", b"s", b"*", b"f", b"v") * (10 * CLOCK_COMMANDS))
-    assert len(readings) >= 10
 
 
 def test_a_run_makes_a_block_little_larger() -> None:
