@@ -323,7 +323,7 @@ class ClientConnection:
                 if isinstance(reply, bytes):
                     if len(reply) > LARGE_REPLY_BYTES:
                         large_bytes += len(reply)
-                    elif parser.has_more():
+                    elif parser.may_have_like():
                         self._follow(session, out)
                 elif isinstance(reply, EntriesReply):
                     large_bytes += reply.entries.size()

@@ -22,6 +22,23 @@ BYTES_MAX: Final = 64 << 10
 _LOOP_BYTES_MAX: Final = 32 if IS_COMPILED else 0
 
 
+def after_arguments(data: bytes, began: i64, count: i64) -> i64:
+    """Returns where the first `count` arguments end of a whole command that begins at `began`."""
+    at = began + 2
+    while data[at] != 13:
+        at += 1
+    at += 2
+    while count > 0:
+        at += 1
+        size: i64 = 0
+        while data[at] != 13:
+            size = size * 10 + data[at] - 48
+            at += 1
+        at += size + 4
+        count -= 1
+    return at
+
+
 class LikeCommands:
     """The commands from `offset` on in `data` that are like the one that began at `began`.
 
@@ -41,16 +58,9 @@ class LikeCommands:
         self._starts: Final[list[int]] = []
         self._stops: Final[list[int]] = []
         # Where the first of them begins in the first command, with its length.
-        at: i64 = began + 2
-        while data[at] != 13:
-            at += 1
-        at += 2
-        for _ in range(first_index):
-            self._read(at)
-            at = self._stop + 2
-        self._first: i64 = at
+        self._first: i64 = after_arguments(data, began, first_index)
         # The text before each of them.
-        self._texts: Final = [data[began:at]]
+        self._texts: Final = [data[began : self._first]]
 
     def take(self, before: bytes, count_max: int, out: BytesWriter) -> int:
         """Takes up to `count_max` commands; see `RequestParser.take_like`."""

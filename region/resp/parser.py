@@ -30,7 +30,7 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from anabranch.region.resp.inline import split_inline
-from anabranch.region.resp.like import LikeCommands
+from anabranch.region.resp.like import LikeCommands, after_arguments
 
 LINE_BYTES_MAX: Final = 64 * 1024
 ARGUMENTS_MAX: Final = 1024 * 1024
@@ -67,7 +67,8 @@ class RequestParser:
         self.authenticated = authenticated
         self.data = b""
         self.offset: i64 = 0
-        # Where in `data` the last command began; -1 if it did not lie there as a whole.
+        # Where in `data` the last command began; -1 if it did not lie there as a whole, or has too
+        # few arguments for `take_like`.
         self._began: i64 = -1
         # Bytes fed that follow `data`, in order.
         self.pending = bytearray()
@@ -164,13 +165,18 @@ class RequestParser:
             missing -= 1
             if missing == 0:
                 self.offset = offset
-                self._began = began
+                self._began = began if len(command) > 4 else -1
                 return command
         return None
 
-    def has_more(self) -> bool:
-        """Whether bytes follow the last command, which lay whole in `data`."""
-        return self._began >= 0 and self.offset < len(self.data)
+    def may_have_like(self) -> bool:
+        """Whether what follows the last command begins as it does, with its first two arguments."""
+        data = self.data
+        offset = self.offset
+        if self._began < 0 or offset >= len(data):
+            return False
+        stop = after_arguments(data, self._began, 2)
+        return data[self._began : stop] == data[offset : offset + stop - self._began]
 
     def take_like(self, first_index: int, before: bytes, count_max: int, out: BytesWriter) -> int:
         """Takes the commands that follow the last one and differ from it in some arguments only.
@@ -178,7 +184,7 @@ class RequestParser:
         These are the argument `first_index` and every second one after it, up to the last. For each
         command `out` gets `before`, the bytes of these arguments, and the arguments, each after its
         length. Lengths are varints. Stops after `count_max` commands, or some 64 KiB; returns how
-        many it took. `has_more` is True.
+        many it took. `may_have_like` is True.
         """
         like = LikeCommands(
             self.data, self._began, self.offset, first_index, self.argument_bytes_max

@@ -229,6 +229,15 @@ def test_a_run_makes_a_block_little_larger() -> None:
     assert max(len(row.block.body) for row in region.blocks) < 250_000
 
 
+@pytest.mark.parametrize("rest", [b"*", b"*5\r", b"*5\r\n$4\r\nXADD", command(b"ECHO", b"x")])
+def test_what_follows_a_short_command_is_not_compared(rest: bytes) -> None:
+    for short in (command(b"INFO"), command(b"ECHO", b"x"), command(b"CLIENT", b"ID")):
+        region = Region()
+        region.feed(short * 2 + rest)
+        assert region.clients.figures()["internal_errors"] == 0
+        assert b"internal error" not in region.got["a"]
+
+
 def test_seqs_do_not_overflow() -> None:
     """The run ends at the last seq of a ms; the next add has the next ms."""
     region = Region()
