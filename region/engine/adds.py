@@ -52,19 +52,20 @@ class RunOfAdds:
         self,
         stream: Stream,
         names: bytes,
-        entry_id: int,
+        ms: int,
+        seq: int,
         words: list[bytes],
         first_value: int,
         room: int = MAX_HALF,
     ) -> None:
-        """The XADD `words` that begins a run added this entry; it is no command of an EXEC.
+        """The XADD `words` that begins a run added the entry `ms`-`seq`; no EXEC runs it.
 
         `first_value` is the index of the first value in `words`. At most `room` adds may follow.
         """
         self._stream = stream
         self._names = names
-        self._ms = entry_id >> 64
-        self._seq = entry_id & MAX_HALF
+        self._ms = ms
+        self._seq = seq
         self._words = words
         self.first_value = first_value
         self._room = room

@@ -12,7 +12,6 @@ from anabranch.crdt import apply
 from anabranch.crdt.adds import Adds
 from anabranch.crdt.block import Block, BlockWriter, chain_after
 from anabranch.crdt.effects import Effect, dots_of, key_of, usual_command
-from anabranch.crdt.ids import MAX_HALF
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.local import LocalRecord, apply_local
 from anabranch.crdt.stream import Stream
@@ -81,15 +80,13 @@ class Journal:
             )
         return writer
 
-    def add(self, stream: Stream, entry_id: int, names: bytes, values: bytes) -> int:
-        """Issues a plain add, the hot path. Returns its counter."""
+    def add(self, stream: Stream, ms: int, seq: int, names: bytes, values: bytes) -> int:
+        """Issues a plain add with the ID `ms`-`seq`, the hot path. Returns its counter."""
         writer = self._writer
         if writer is None:
             writer = self._open()
         keyspace = self.keyspace
         counter = writer.last + 1
-        ms = entry_id >> 64
-        seq = entry_id & MAX_HALF
         if self._marks_adds or writer.is_marked:
             self._mark(writer, b"xadd")
         if apply.add(keyspace, stream, ms, seq, counter, names, values):

@@ -152,11 +152,12 @@ def xadd(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     if state.schedule.oldest_unsaved_ms == 0:
         state.schedule.oldest_unsaved_ms = state.clock.steady_ms
     names = encode_names(argv[fields_at::2])
-    state.journal.add(stream, new_id, names, encode_values(argv[fields_at + 1 :: 2]))
+    ms, seq = new_id >> 64, new_id & ids.MAX_HALF
+    state.journal.add(stream, ms, seq, names, encode_values(argv[fields_at + 1 :: 2]))
     run = state.writer.run
     if request is None:
         if not state.waiting.is_executing:
-            run.begin(stream, names, new_id, argv, fields_at + 1)
+            run.begin(stream, names, ms, seq, argv, fields_at + 1)
     else:
         if request.id.kind != ids.AUTO:
             state.stability.time.note_given(new_id)
@@ -164,8 +165,8 @@ def xadd(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
             trim(state, stream, request.trim)
             if request.id.kind == ids.AUTO and not state.waiting.is_executing:
                 room = room_before_trim(stream, request.trim)
-                run.begin(stream, names, new_id, argv, fields_at + 1, room)
-    return b"%d-%d" % (new_id >> 64, new_id & ids.MAX_HALF)
+                run.begin(stream, names, ms, seq, argv, fields_at + 1, room)
+    return b"%d-%d" % (ms, seq)
 
 
 def _add_idempotent(

@@ -146,7 +146,8 @@ def _rename(state: EngineState, source_key: bytes, target_key: bytes) -> None:
         if entry.entry_id != previous_id:
             state.journal.add(
                 target,
-                entry.entry_id,
+                ids.ms_of(entry.entry_id),
+                ids.seq_of(entry.entry_id),
                 encode_names(entry.fields[::2]),
                 encode_values(entry.fields[1::2]),
             )
