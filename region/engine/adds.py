@@ -89,6 +89,7 @@ class RunOfAdds:
             session.reply_mode != "on"
             or stream.key in reads.by_key
             or self._journal.pending_bytes() + input_bytes > self._cached.uncommitted_max_bytes
+            or not nodes
             or nodes[-1].names != self._names
         ):
             return 0
