@@ -21,6 +21,7 @@ from anabranch.crdt.slices import Entries, EntrySlice
 # begins and ends.
 _ROW_BYTES: Final = 48
 _WORD_MAX: Final = (1 << 63) - 1
+_LAST_WORD: Final = word(MAX_HALF)
 
 
 # The walk of a cursor that is in no node.
@@ -263,13 +264,11 @@ class ReverseCursor(Cursor):
 
     def seek_id(self, entry_id: int) -> None:
         """Moves to the last entry with an ID ≤ `entry_id`."""
-        self._index = self.log.rax.index_by_id(entry_id) + 1
-        self._at = 0
-        self.valid = True
-        self.step()
-        ms = word(entry_id >> 64)
-        seq = word(entry_id & MAX_HALF)
-        while self.valid and not self.scan.is_up_to(ms, seq):
+        self._index = self.log.rax.index_by_id(entry_id)
+        self.valid = self._index >= 0
+        if self.valid:
+            node = self.log.rax.nodes[self._index]
+            self._load(node, word(entry_id >> 64), word(entry_id & MAX_HALF))
             self.step()
 
     def step(self) -> None:
@@ -279,8 +278,8 @@ class ReverseCursor(Cursor):
             if self._index < 0:
                 self.valid = False
                 return
-            self._load(self.log.rax.nodes[self._index])
-            self._at = len(self._rows) // _ROW_BYTES - 1
+            self._load(self.log.rax.nodes[self._index], _LAST_WORD, _LAST_WORD)
+            self._at -= 1
         rows = self._rows
         offset = self._at * _ROW_BYTES
         scan = self.scan
@@ -324,12 +323,13 @@ class ReverseCursor(Cursor):
             return not is_below(scan.seq_word, other.scan.seq_word)
         return is_below(other.scan.ms_word, scan.ms_word)
 
-    def _load(self, node: PackedNode) -> None:
+    def _load(self, node: PackedNode, ms: i64, seq: i64) -> None:
+        """Notes the entries of a node up to the ID of these words, and moves behind them."""
         self._node = node
         self._names = None
         rows = BytesWriter()
         scan = node.scan()
-        while scan.step():
+        while scan.step() and scan.is_up_to(ms, seq):
             if not scan.flags & DELETED:
                 write_i64_le(rows, _signed(scan.ms_word))
                 write_i64_le(rows, _signed(scan.seq_word))
@@ -338,6 +338,7 @@ class ReverseCursor(Cursor):
                 write_i64_le(rows, scan.payload_start)
                 write_i64_le(rows, scan.next)
         self._rows = rows.getvalue()
+        self._at = len(self._rows) // _ROW_BYTES
         self.scan = Scan(scan.data, 0)
 
 
