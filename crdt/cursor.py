@@ -191,7 +191,12 @@ class LogCursor(Cursor):
         return is_below(scan.ms_word, other.scan.ms_word)
 
     def rest(self) -> None:
-        """Drops the copy of the node, of which `resume` takes a new one from here on."""
+        """Drops the copy of the node if the cursor is at the end, where `resume` needs another."""
+        if not self.valid:
+            self._drop_copy()
+
+    def _drop_copy(self) -> None:
+        """Drops the copy of the node, and moves offsets to one that begins at this place."""
         scan = self.scan
         keep = scan.payload_start if self.valid else scan.next
         self._base += keep
@@ -215,8 +220,9 @@ class LogCursor(Cursor):
             or node.deleted != self._deleted
         ):
             return False
-        self.rest()
-        self.scan.data = bytes(node.data[self._base :])
+        if len(node.data) != self._base + len(self.scan.data):
+            self._drop_copy()
+            self.scan.data = bytes(node.data[self._base :])
         if not self.valid:
             self.valid = True
             self._next()

@@ -42,7 +42,12 @@ class Spans:
         """Adds the counters of `(start, end]`; `end_id` is the entry ID of `end`."""
         if end <= start:
             return
-        if self.ends and self.ends[-1] == start:
+        if not self.ends or start > self.ends[-1]:
+            self.starts.append(start)
+            self.ends.append(end)
+            self.end_ids.append(end_id)
+            return
+        if start == self.ends[-1]:
             # Mostly the last span goes on.
             self.ends[-1] = end
             self.end_ids[-1] = end_id
