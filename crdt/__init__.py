@@ -8,9 +8,13 @@ Reading order:
 - `vector`: version vectors and dots.
 - `encoding`: the bytes of numbers, strings, IDs and vectors.
 - `errors`: the errors that a region raises against a peer.
+- `scan`: walking the entries of a packed node.
 - `node`: the packed node, a run of entries of one region log in one buffer.
+- `adds`: runs of adds, which this region issues one right after the other.
 - `rax`: the ordered map from entry ID to packed node.
 - `region_log`: the entries of one stream that one region added.
+- `slices`: entries as they lie in packed nodes, in the order in which a command returns them.
+- `cursor`: cursors over one region log, upward and downward.
 - `log_reading`: bulk reading of one region log: its size, cuts, and packed nodes as they lie.
 - `merge`: the logical stream, which is the k-way merge of the region logs.
 - `spans`: sets of counters of one region log, as disjoint ranges.

@@ -5,8 +5,9 @@ A round announces only contiguous runs, so most acknowledgements cost no replica
 
 from __future__ import annotations
 
+from anabranch.crdt.cursor import LogCursor
 from anabranch.crdt.groups import Group
-from anabranch.crdt.region_log import LogCursor, RegionLog
+from anabranch.crdt.region_log import RegionLog
 from anabranch.crdt.spans import Spans, SpansByRegion
 from anabranch.crdt.stream import Stream
 

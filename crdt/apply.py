@@ -10,12 +10,13 @@ from __future__ import annotations
 from typing import Optional
 
 from anabranch.crdt import effects as fx
+from anabranch.crdt.adds import Adds, AddsPiece
 from anabranch.crdt.block import Block, read_effects
 from anabranch.crdt.groups import Create, Group, is_buried
 from anabranch.crdt.idempotency import Pair
 from anabranch.crdt.ids import MAX_HALF
 from anabranch.crdt.keyspace import Keyspace
-from anabranch.crdt.node import Scan
+from anabranch.crdt.scan import Scan
 from anabranch.crdt.stream import Stream
 from anabranch.crdt.vector import Dot, Vector, covers, includes, raise_to
 
@@ -129,10 +130,28 @@ def add(
 
     Returns True when the add opened a new packed node.
     """
+    opened = stream.log(keyspace.region_id).append(ms, seq, counter, names, values)
+    _note_adds(keyspace, stream, ms, seq, counter, 1)
+    return opened
+
+
+def add_some(keyspace: Keyspace, stream: Stream, adds: Adds) -> tuple[AddsPiece, bool]:
+    """Applies the next adds of a run of this region, as many as one packed node takes.
+
+    Returns these adds, and whether they opened a new node.
+    """
+    piece, opened = stream.log(keyspace.region_id).append_adds(adds)
+    _note_adds(keyspace, stream, piece.ms, piece.last_seq, piece.last_counter, piece.count)
+    return piece, opened
+
+
+def _note_adds(
+    keyspace: Keyspace, stream: Stream, ms: int, seq: int, counter: int, count: int
+) -> None:
+    """Notes plain adds of this region, of which the last has this ID and counter."""
     region_id = keyspace.region_id
-    opened = stream.log(region_id).append(ms, seq, counter, names, values)
     stream.header[region_id] = (counter, (ms << 64) | seq)
-    stream.entries_added += 1
+    stream.entries_added += count
     stream.touched[region_id] = counter
     keyspace.note_visible(stream)
     if (
@@ -144,7 +163,6 @@ def add(
     changes = keyspace.changes
     changes.added_keys[stream.key] = None
     changes.changed_keys[stream.key] = None
-    return opened
 
 
 def apply_add_run(keyspace: Keyspace, stream: Stream, effect: fx.AddRun, origin: int) -> None:

@@ -21,10 +21,12 @@ from typing import Final
 from mypy_extensions import mypyc_attr
 from xxhash import xxh3_128_digest
 
+from anabranch.crdt.adds import AddsPiece
 from anabranch.crdt.effects import Effect, dots_of, put_effect, put_run, read_effect
 from anabranch.crdt.encoding import Malformed, Reader, put_bytes, put_varint
 from anabranch.crdt.named import Named
-from anabranch.crdt.node import SAME_NAMES, put_entry
+from anabranch.crdt.node import put_entry
+from anabranch.crdt.scan import SAME_NAMES
 
 BLOCK_VERSION: Final = 1
 MARKED_VERSION: Final = 2
@@ -167,6 +169,40 @@ class BlockWriter:
             put_entry(self._run_data, SAME_NAMES, ms, seq, 1, values)
         self._run_ms = ms
         self._run_seq = seq
+
+    def add_piece(self, key: bytes, piece: AddsPiece) -> None:
+        """Writes entries of a run with the next counters, as `add` writes one."""
+        self.last += piece.count
+        run = self._run_data
+        if not (
+            run
+            and key == self._run_key
+            and piece.names == self._run_names
+            and self._run_count + piece.count <= self._run_max_entries
+            and len(run) + piece.end <= self._run_max_bytes
+        ):
+            self._end_run()
+            run = self._run_data
+            self._run_key = key
+            self._run_names = piece.names
+            self._run_first_id = piece.ms << 64 | piece.first.seq
+            self._run_count = 0
+            self._run_ms = 0
+            self._run_seq = 0
+        first = piece.first
+        is_same_ms = piece.ms == self._run_ms
+        put_entry(
+            run,
+            SAME_NAMES,
+            piece.ms - self._run_ms,
+            first.seq - self._run_seq if is_same_ms else first.seq,
+            1,
+            first.payload(),
+        )
+        run += piece.data()[first.next :]
+        self._run_count += piece.count
+        self._run_ms = piece.ms
+        self._run_seq = piece.last_seq
 
     def mark(self, command: bytes) -> None:
         """Says which command issues the following effects; empty: the usual one of each."""

@@ -11,10 +11,11 @@ from typing import Final, Optional
 
 from mypy_extensions import mypyc_attr
 
+from anabranch.crdt.cursor import LogCursor
 from anabranch.crdt.pel import Pel
 from anabranch.crdt.pel_chunk import EntryRef
 from anabranch.crdt.place import Place
-from anabranch.crdt.region_log import LogCursor, RegionLog
+from anabranch.crdt.region_log import RegionLog
 from anabranch.crdt.spans import Spans, SpansByRegion
 from anabranch.crdt.vector import Vector, raise_to
 

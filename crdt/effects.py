@@ -19,8 +19,9 @@ from anabranch.crdt.encoding import (
     put_varint,
     put_vector,
 )
-from anabranch.crdt.node import Scan, check_entries, check_fields
+from anabranch.crdt.node import check_entries, check_fields
 from anabranch.crdt.place import Place, at_counters, at_id
+from anabranch.crdt.scan import Scan
 from anabranch.crdt.spans import SpansByRegion, put_spans_by_region, read_spans_by_region
 from anabranch.crdt.vector import Dot, Vector
 

@@ -5,6 +5,8 @@ Numbers are LEB128 varints. A length precedes bytes. Vectors ascend by region_id
 
 from __future__ import annotations
 
+from librt.strings import BytesWriter
+
 from anabranch.crdt.ids import MAX_HALF
 from anabranch.crdt.vector import Dot, Vector
 
@@ -41,6 +43,20 @@ def put_vector(out: bytearray, vector: Vector) -> None:
     for region_id in sorted(vector):
         put_varint(out, region_id)
         put_varint(out, vector[region_id])
+
+
+def write_varint(out: BytesWriter, value: int) -> None:
+    """As `put_varint`, into a buffer that compiled code appends to faster."""
+    while value > 127:
+        out.append((value & 127) | 128)
+        value >>= 7
+    out.append(value)
+
+
+def write_bytes(out: BytesWriter, data: bytes) -> None:
+    """As `put_bytes`."""
+    write_varint(out, len(data))
+    out.write(data)
 
 
 def put_dots(out: bytearray, dots: list[Dot]) -> None:

@@ -12,12 +12,13 @@ from __future__ import annotations
 from typing import Optional, TypeVar
 
 from anabranch.crdt.apply import note_change, retire_pairs
+from anabranch.crdt.cursor import LogCursor
 from anabranch.crdt.delivery import Delivery
 from anabranch.crdt.groups import Create, Group, is_buried
 from anabranch.crdt.idempotency import Pair
 from anabranch.crdt.keyspace import Keyspace
-from anabranch.crdt.node import DELETED
-from anabranch.crdt.region_log import LogCursor, RegionLog
+from anabranch.crdt.region_log import RegionLog
+from anabranch.crdt.scan import DELETED
 from anabranch.crdt.spans import Spans, union_by_region
 from anabranch.crdt.stream import Stream
 from anabranch.crdt.vector import Dot, Vector, covers, raise_to

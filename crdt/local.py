@@ -13,25 +13,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Final, Optional
 
+from librt.strings import BytesWriter
+
 from anabranch.crdt.delivery import Delivery
-from anabranch.crdt.encoding import (
-    Malformed,
-    Reader,
-    put_bytes,
-    put_dots,
-    put_id,
-    put_varint,
-    varint,
-)
+from anabranch.crdt.encoding import Malformed, Reader, put_id, put_varint, write_bytes, write_varint
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.pel import Pending
 from anabranch.crdt.pel_chunk import EntryRef
 from anabranch.crdt.place import Place, put_place, read_place
 from anabranch.crdt.spans import (
     SpansByRegion,
-    put_spans_by_region,
     read_spans_by_region,
     union_by_region,
+    write_spans_by_region,
 )
 from anabranch.crdt.vector import Dot
 
@@ -97,16 +91,25 @@ class LocalRecord:
     ) -> None:
         """Writes the layout that all kinds share."""
         head = self.head
-        out.append(self.kind)
-        put_bytes(out, head.key)
-        put_bytes(out, head.group)
-        put_dots(out, head.creates)
-        put_varint(out, head.now_ms)
-        put_bytes(out, consumer)
-        put_varint(out, len(entries) + len(claims))
-        _put_entries(out, entries, [])
-        _put_entries(out, [claim.entry for claim in claims], claims)
-        put_spans_by_region(out, spans or {})
+        writer = BytesWriter()
+        writer.append(self.kind)
+        write_bytes(writer, head.key)
+        write_bytes(writer, head.group)
+        write_varint(writer, len(head.creates))
+        for region_id, counter in head.creates:
+            write_varint(writer, region_id)
+            write_varint(writer, counter)
+        write_varint(writer, head.now_ms)
+        write_bytes(writer, consumer)
+        write_varint(writer, len(entries) + len(claims))
+        for entry in entries:
+            _write_entry(writer, entry)
+        for claim in claims:
+            _write_entry(writer, claim.entry)
+            write_varint(writer, claim.delivered_ms)
+            write_varint(writer, claim.deliveries)
+        write_spans_by_region(writer, {} if spans is None else spans)
+        out += writer.getvalue()
         if floor is not None:
             put_place(out, floor)
         put_id(out, last_id)
@@ -295,22 +298,11 @@ class FloorRaised(LocalRecord):
         self._put(out, last_id=self.last_id)
 
 
-def _put_entries(out: bytearray, entries: Sequence[EntryRef], claims: Sequence[Claim]) -> None:
-    """Writes entries, each followed by the time and count of its claim if there are claims."""
-    # Entries mostly have the ms of the one before, whose bytes are written once.
-    ms = -1
-    ms_bytes = b""
-    for n, entry in enumerate(entries):
-        put_varint(out, entry.region_id)
-        put_varint(out, entry.counter)
-        if entry.ms != ms:
-            ms = entry.ms
-            ms_bytes = varint(ms)
-        out += ms_bytes
-        put_varint(out, entry.seq)
-        if claims:
-            put_varint(out, claims[n].delivered_ms)
-            put_varint(out, claims[n].deliveries)
+def _write_entry(out: BytesWriter, entry: EntryRef) -> None:
+    write_varint(out, entry.region_id)
+    write_varint(out, entry.counter)
+    write_varint(out, entry.ms)
+    write_varint(out, entry.seq)
 
 
 # -- applying and reading

@@ -20,9 +20,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from anabranch.crdt.cursor import LogCursor
 from anabranch.crdt.encoding import put_bytes, put_varint
-from anabranch.crdt.node import DELETED, SAME_NAMES, PackedNode, put_entry
-from anabranch.crdt.region_log import LogCursor, RegionLog
+from anabranch.crdt.node import PackedNode, put_entry
+from anabranch.crdt.region_log import RegionLog
+from anabranch.crdt.scan import DELETED, SAME_NAMES
 
 NODES_FORMAT: Final = 1
 # Nodes that `about_bytes` looks at.

@@ -6,110 +6,108 @@ heap is not faster at this size.
 
 from __future__ import annotations
 
-from typing import Final, Optional, Union
+from collections.abc import Sequence
+from typing import Final, Optional
 
-from mypy_extensions import mypyc_attr
-
+from anabranch.crdt.cursor import Cursor, LogCursor, ReverseCursor
 from anabranch.crdt.ids import MAX_ID
-from anabranch.crdt.region_log import LogCursor, RegionLog, ReverseCursor
+from anabranch.crdt.region_log import RegionLog
+from anabranch.crdt.slices import Entries, Entry
+
+# More entries than a stream holds.
+NO_LIMIT: Final = 1 << 62
 
 
-@mypyc_attr(acyclic=True)
-class Entry:
-    """One entry as commands see it; its identity is the dot (region_id, counter)."""
+def first_of(cursors: Sequence[Cursor]) -> Optional[Cursor]:
+    """Returns the cursor whose entry comes first, or None when all are at their end.
 
-    def __init__(self, entry_id: int, region_id: int, counter: int, fields: list[bytes]) -> None:
-        self.entry_id = entry_id
-        self.region_id = region_id
-        self.counter = counter
-        # field, value, field, value, …
-        self.fields = fields
-
-
-def lowest(cursors: list[LogCursor]) -> Optional[LogCursor]:
-    """Returns the cursor on the least (ID, region_id), or None when all are at their end.
-
-    `cursors` must ascend by region_id.
+    `cursors` must ascend by region_id. Upward, the entry with the least (ID, region_id) comes
+    first, and downward the one with the greatest.
     """
-    best: Optional[LogCursor] = None
+    best: Optional[Cursor] = None
     for cursor in cursors:
-        if cursor.valid and (
-            best is None or cursor.ms < best.ms or (cursor.ms == best.ms and cursor.seq < best.seq)
-        ):
+        if cursor.valid and (best is None or cursor.goes_before(best)):
             best = cursor
     return best
-
-
-def highest(cursors: list[ReverseCursor]) -> Optional[ReverseCursor]:
-    """Returns the cursor on the greatest (ID, region_id), or None when all are at their end.
-
-    `cursors` must ascend by region_id.
-    """
-    best: Optional[ReverseCursor] = None
-    for cursor in cursors:
-        if cursor.valid and (
-            best is None or cursor.ms > best.ms or (cursor.ms == best.ms and cursor.seq >= best.seq)
-        ):
-            best = cursor
-    return best
-
-
-def _entry(cursor: Union[LogCursor, ReverseCursor]) -> Entry:
-    return Entry(cursor.id(), cursor.region_id, cursor.counter, cursor.fields())
 
 
 def sorted_logs(logs: dict[int, RegionLog]) -> list[RegionLog]:
     return [logs[region_id] for region_id in sorted(logs)] if len(logs) > 1 else list(logs.values())
 
 
-def forward(logs: dict[int, RegionLog], start: int, end: int, count: int) -> list[Entry]:
+def forward(logs: dict[int, RegionLog], start: int, end: int, count: int) -> Entries:
     """Returns the entries with start ≤ ID ≤ end, ascending.
 
     Stops after `count` entries (below 0: no limit), but never between entries of one ID (S7.1). So
     the result can be longer than `count`.
     """
-    cursors: list[LogCursor] = []
+    cursors: list[Cursor] = []
     for log in sorted_logs(logs):
         cursor = LogCursor(log)
         cursor.seek_id(start)
         cursors.append(cursor)
-    result: list[Entry] = []
+    entries = Entries()
     while True:
-        cursor_ = lowest(cursors)
-        if cursor_ is None or cursor_.id() > end:
-            return result
-        if 0 <= count <= len(result) and (not result or result[-1].entry_id != cursor_.id()):
-            return result
-        result.append(_entry(cursor_))
-        cursor_.step()
+        best = first_of(cursors)
+        if best is None or best.id() > end:
+            return entries
+        until = end
+        if len(cursors) > 1:
+            until = min(end, _end_of_run(best, cursors))
+        if not _take(best, entries, until, count):
+            return entries
 
 
-def backward(logs: dict[int, RegionLog], start: int, end: int, count: int) -> list[Entry]:
+def backward(logs: dict[int, RegionLog], start: int, end: int, count: int) -> Entries:
     """As `forward`, but descending from `end` to `start`."""
-    cursors: list[ReverseCursor] = []
+    cursors: list[Cursor] = []
     for log in sorted_logs(logs):
         cursor = ReverseCursor(log)
         cursor.seek_id(end)
         cursors.append(cursor)
-    result: list[Entry] = []
+    entries = Entries()
     while True:
-        cursor_ = highest(cursors)
-        if cursor_ is None or cursor_.id() < start:
-            return result
-        if 0 <= count <= len(result) and (not result or result[-1].entry_id != cursor_.id()):
-            return result
-        result.append(_entry(cursor_))
-        cursor_.step()
+        best = first_of(cursors)
+        if best is None or best.id() < start:
+            return entries
+        until = start
+        if len(cursors) > 1:
+            until = max(start, _start_of_run(best, cursors))
+        if not _take(best, entries, until, count):
+            return entries
+
+
+def _end_of_run(best: Cursor, cursors: list[Cursor]) -> int:
+    """Returns the ID up to which no other log has an entry that comes before one of `best`."""
+    other = first_of([cursor for cursor in cursors if cursor is not best])
+    return MAX_ID if other is None else max(other.id() - 1, best.id())
+
+
+def _start_of_run(best: Cursor, cursors: list[Cursor]) -> int:
+    """As `_end_of_run`, downward."""
+    other = first_of([cursor for cursor in cursors if cursor is not best])
+    return 0 if other is None else min(other.id() + 1, best.id())
+
+
+def _take(best: Cursor, entries: Entries, until: int, count: int) -> bool:
+    """Adds entries of `best` up to the ID `until`, where `count` allows it. False: it does not."""
+    left = NO_LIMIT if count < 0 else count - entries.count
+    if left <= 0:
+        if not entries.count or entries.last_id() != best.id():
+            return False
+        left = 1
+    best.take(entries, until, left)
+    return True
 
 
 def first_entry(logs: dict[int, RegionLog]) -> Optional[Entry]:
     entries = forward(logs, 0, MAX_ID, 1)
-    return entries[0] if entries else None
+    return entries.listed()[0] if entries.count else None
 
 
 def last_entry(logs: dict[int, RegionLog]) -> Optional[Entry]:
     entries = backward(logs, 0, MAX_ID, 1)
-    return entries[0] if entries else None
+    return entries.listed()[0] if entries.count else None
 
 
 class Finder:
@@ -149,17 +147,17 @@ def prefix_of_count(logs: dict[int, RegionLog], count: int) -> dict[int, int]:
     The result maps region_id → highest counter of the prefix (S5.2).
     """
     prefix: dict[int, int] = {}
-    cursors: list[LogCursor] = []
+    cursors: list[Cursor] = []
     for log in sorted_logs(logs):
         cursor = LogCursor(log)
         cursor.seek_counter(0)
         cursors.append(cursor)
     for _ in range(count):
-        cursor_ = lowest(cursors)
-        if cursor_ is None:
+        first = first_of(cursors)
+        if first is None:
             break
-        prefix[cursor_.region_id] = cursor_.counter
-        cursor_.step()
+        prefix[first.region_id] = first.counter
+        first.step()
     return prefix
 
 

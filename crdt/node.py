@@ -27,18 +27,38 @@ from typing import Final, Optional
 from mypy_extensions import mypyc_attr
 from xxhash import xxh3_128_intdigest
 
-from anabranch.crdt.encoding import put_varint
-from anabranch.crdt.ids import MAX_HALF
-
-DELETED: Final = 1
-SAME_NAMES: Final = 2
-SAME_MS: Final = 4
-NEXT_COUNTER: Final = 8
+from anabranch.crdt.encoding import put_varint, varint
+from anabranch.crdt.ids import MAX_HALF, MAX_ID, SEQ_STRIDE
+from anabranch.crdt.scan import DELETED, NEXT_COUNTER, SAME_MS, SAME_NAMES, Scan
 
 DIGEST_MASK: Final = (1 << 128) - 1
+COUNTER_MAX: Final = (1 << 63) - 1
+
+# Lists of field names whose bytes are remembered, and the longest that is.
+_NAMES_MAX: Final = 4096
+_NAMES_BYTES_MAX: Final = 1024
+_encoded_names: Final[dict[tuple[bytes, ...], bytes]] = {}
+
+_BYTES: Final = [bytes([number]) for number in range(128)]
+# What precedes the payload of an entry that follows another one in the same ms, by its length.
+_HEADS: Final = [
+    bytes([SAME_NAMES | SAME_MS | NEXT_COUNTER]) + varint(SEQ_STRIDE) + one for one in _BYTES
+]
 
 
 def encode_names(names: list[bytes]) -> bytes:
+    known = _encoded_names.get(tuple(names))
+    if known is not None:
+        return known
+    encoded = _encode_names(names)
+    if len(encoded) <= _NAMES_BYTES_MAX:
+        if len(_encoded_names) >= _NAMES_MAX:
+            _encoded_names.clear()
+        _encoded_names[tuple(names)] = encoded
+    return encoded
+
+
+def _encode_names(names: list[bytes]) -> bytes:
     out = bytearray()
     put_varint(out, len(names))
     for name in names:
@@ -48,6 +68,8 @@ def encode_names(names: list[bytes]) -> bytes:
 
 
 def encode_values(values: list[bytes]) -> bytes:
+    if len(values) == 1 and len(values[0]) < 128:
+        return _BYTES[len(values[0])] + values[0]
     out = bytearray()
     for value in values:
         put_varint(out, len(value))
@@ -59,6 +81,17 @@ def put_entry(
     out: bytearray, flags: int, ms_delta: int, seq: int, counter_delta: int, payload: bytes
 ) -> None:
     """Appends one entry. `flags` may hold DELETED and SAME_NAMES; the deltas set the others."""
+    if (
+        seq == SEQ_STRIDE
+        and ms_delta == 0
+        and counter_delta == 1
+        and flags == SAME_NAMES
+        and len(payload) < 128
+    ):
+        # Mostly an entry follows another one that the same region added in the same ms.
+        out += _HEADS[len(payload)]
+        out += payload
+        return
     if ms_delta == 0:
         flags |= SAME_MS
     if counter_delta == 1:
@@ -71,94 +104,6 @@ def put_entry(
         put_varint(out, counter_delta)
     put_varint(out, len(payload))
     out += payload
-
-
-@mypyc_attr(acyclic=True)
-class Scan:
-    """Walks a buffer of entries forward, deleted ones included.
-
-    After `step` returned True, the attributes describe one entry. `step` reads varints in place,
-    without calls, because every read and merge runs through it.
-    """
-
-    def __init__(self, data: bytes | bytearray, base_counter: int) -> None:
-        self.data = data
-        # Offset of the entry after the current one.
-        self.next = 0
-        # Offset of the current entry's flags.
-        self.start = 0
-        self.flags = 0
-        self.ms = 0
-        self.seq = 0
-        self.counter = base_counter
-        # The payload is data[payload_start:next].
-        self.payload_start = 0
-
-    def step(self) -> bool:
-        """Moves to the next entry; returns False at the end."""
-        data = self.data
-        offset = self.next
-        if offset >= len(data):
-            return False
-        self.start = offset
-        flags = data[offset]
-        self.flags = flags
-        offset += 1
-        if flags & SAME_MS:
-            seq_base = self.seq
-        else:
-            seq_base = 0
-            byte = data[offset]
-            offset += 1
-            delta = byte & 127
-            shift = 7
-            while byte > 127:
-                byte = data[offset]
-                offset += 1
-                delta |= (byte & 127) << shift
-                shift += 7
-            self.ms += delta
-        byte = data[offset]
-        offset += 1
-        delta = byte & 127
-        shift = 7
-        while byte > 127:
-            byte = data[offset]
-            offset += 1
-            delta |= (byte & 127) << shift
-            shift += 7
-        self.seq = seq_base + delta
-        if flags & NEXT_COUNTER:
-            self.counter += 1
-        else:
-            byte = data[offset]
-            offset += 1
-            delta = byte & 127
-            shift = 7
-            while byte > 127:
-                byte = data[offset]
-                offset += 1
-                delta |= (byte & 127) << shift
-                shift += 7
-            self.counter += delta
-        byte = data[offset]
-        offset += 1
-        delta = byte & 127
-        shift = 7
-        while byte > 127:
-            byte = data[offset]
-            offset += 1
-            delta |= (byte & 127) << shift
-            shift += 7
-        self.payload_start = offset
-        self.next = offset + delta
-        return True
-
-    def id(self) -> int:
-        return (self.ms << 64) | self.seq
-
-    def payload(self) -> bytes:
-        return bytes(self.data[self.payload_start : self.next])
 
 
 @mypyc_attr(acyclic=True)
@@ -249,7 +194,8 @@ class PackedNode:
         self.last_counter = last_counter
 
     def scan(self) -> Scan:
-        return Scan(self.data, self.base_counter)
+        """Returns a walk over the entries as they are now: over a copy, which never changes."""
+        return Scan(bytes(self.data), self.base_counter)
 
     def live(self) -> int:
         return self.count - self.deleted
@@ -394,23 +340,31 @@ def check_entries(names: bytes, data: bytes, base_counter: int) -> tuple[int, in
     """Reads a run of entries to its end and checks it.
 
     Returns (count, deleted, last ms, last seq, last counter). Raises ValueError if the run is
-    malformed, if its IDs do not ascend, or if an entry has other field names than `names`.
+    malformed, if its IDs or counters do not ascend, or if an entry has other field names than
+    `names`.
     """
     count = 0
     deleted = 0
+    if base_counter > COUNTER_MAX:
+        raise ValueError("a counter has more than 63 bits")
     scan = Scan(data, base_counter)
     try:
         if names_end(names) != len(names):
             raise ValueError("field names are malformed")
         fields = _varint_at(names, 0)[0]
         previous = -1
+        counter = base_counter
         while scan.step():
+            # A sum above 64 bits is negative or lower than before in compiled code, and higher
+            # than any ID in interpreted code.
             entry_id = scan.id()
             if (
                 scan.next > len(data)
+                or scan.next < scan.payload_start
                 or entry_id <= previous
-                or scan.ms > MAX_HALF
+                or entry_id > MAX_ID
                 or scan.seq > MAX_HALF
+                or scan.counter <= counter
             ):
                 raise ValueError("entries are malformed or not ascending")
             if not scan.flags & SAME_NAMES:
@@ -418,6 +372,7 @@ def check_entries(names: bytes, data: bytes, base_counter: int) -> tuple[int, in
             if values_end(data, scan.payload_start, fields) != scan.next:
                 raise ValueError("an entry's values do not fit its length")
             previous = entry_id
+            counter = scan.counter
             count += 1
             if scan.flags & DELETED:
                 deleted += 1

@@ -89,6 +89,16 @@ class Chunk:
         self.deliveries.insert(offset, 0)
         self.consumers.insert(offset, NOBODY)
 
+    def append(self, entry: EntryRef, consumer: int, delivered_ms: int, deliveries: int) -> None:
+        """Adds an entry above all others."""
+        self.ms.append(entry.ms)
+        self.seqs.append(entry.seq)
+        self.counters.append(entry.counter)
+        self.delivered_ms.append(delivered_ms)
+        self.deliveries.append(deliveries)
+        self.consumers.append(consumer)
+        change_count(self.held, consumer, 1)
+
     def set(self, offset: int, consumer: int, delivered_ms: int, deliveries: int) -> None:
         """Sets the columns that a delivery or claim changes. `held` is the caller's business."""
         self.delivered_ms[offset] = delivered_ms

@@ -129,7 +129,11 @@ class PelPart:
         self, entries: list[EntryRef], consumer: int, delivered_ms: int, deliveries: int
     ) -> None:
         """Adds entries above all others. Their IDs and their counters ascend."""
-        start = 0
+        if len(entries) == 1 and self.chunks and self.chunks[-1].size() < self.chunk_max:
+            self.chunks[-1].append(entries[0], consumer, delivered_ms, deliveries)
+            start = 1
+        else:
+            start = 0
         while start < len(entries):
             if not self.chunks or self.chunks[-1].size() >= self.chunk_max:
                 first = entries[start]

@@ -10,18 +10,11 @@ from typing import Optional
 
 from mypy_extensions import mypyc_attr
 
+from anabranch.crdt.adds import Adds, AddsPiece
 from anabranch.crdt.ids import MAX_HALF
-from anabranch.crdt.node import (
-    DELETED,
-    DIGEST_MASK,
-    SAME_NAMES,
-    PackedNode,
-    Scan,
-    decode_names,
-    names_end,
-    with_values,
-)
+from anabranch.crdt.node import DIGEST_MASK, PackedNode, names_end
 from anabranch.crdt.rax import Rax
+from anabranch.crdt.scan import DELETED, SAME_NAMES, Scan, word
 
 
 class NodeLimits:
@@ -127,6 +120,38 @@ class RegionLog:
         self._adopt(node)
         self.rax.push(node, (ms << 64) | seq, counter)
         return True
+
+    def append_adds(self, adds: Adds) -> tuple[AddsPiece, bool]:
+        """Adds the next entries of a run, as many as one node takes.
+
+        Returns these entries, and whether they opened a new node. Their IDs and counters are above
+        those of all entries here.
+        """
+        nodes = self.rax.nodes
+        limits = self.limits
+        first = adds.walk
+        opens = (
+            not nodes
+            or nodes[-1].names != adds.names
+            or not self._fits(nodes[-1], 1, int(first.next - first.start) + 4)
+        )
+        if opens:
+            node = PackedNode(adds.names, first.counter - 1)
+            self._adopt(node)
+            self.rax.push(node, first.id(), first.counter)
+            piece = adds.take(limits.max_entries, limits.max_bytes)
+        else:
+            node = nodes[-1]
+            self.changing(node)
+            piece = adds.take(
+                limits.max_entries and limits.max_entries - node.count,
+                limits.max_bytes and limits.max_bytes - len(node.data),
+            )
+        node.append_run(
+            piece.first, piece.data(), piece.count, piece.ms, piece.last_seq, piece.last_counter
+        )
+        self.length += piece.count
+        return piece, opens
 
     def append_run(
         self,
@@ -237,15 +262,34 @@ class RegionLog:
 
         At most one entry of a region log bears an ID.
         """
-        cursor = LogCursor(self)
-        cursor.seek_id(entry_id)
-        return cursor.counter if cursor.valid and cursor.id() == entry_id else 0
+        index = self.rax.index_by_id(entry_id)
+        if index >= 0:
+            ms = word(entry_id >> 64)
+            seq = word(entry_id & MAX_HALF)
+            scan = self.rax.nodes[index].scan()
+            while scan.step() and scan.is_up_to(ms, seq):
+                if scan.ms_word == ms and scan.seq_word == seq:
+                    return 0 if scan.flags & DELETED else scan.counter
+        return 0
 
     def last_counter_not_above(self, entry_id: int) -> int:
         """Returns the counter of the last present entry with an ID ≤ `entry_id`; 0 if none."""
-        cursor = ReverseCursor(self)
-        cursor.seek_id(entry_id)
-        return cursor.counter if cursor.valid else 0
+        ms = word(entry_id >> 64)
+        seq = word(entry_id & MAX_HALF)
+        index = self.rax.index_by_id(entry_id)
+        while index >= 0:
+            node = self.rax.nodes[index]
+            if node.deleted == 0 and ((node.last_ms << 64) | node.last_seq) <= entry_id:
+                return node.last_counter
+            found = 0
+            scan = node.scan()
+            while scan.step() and scan.is_up_to(ms, seq):
+                if not scan.flags & DELETED:
+                    found = scan.counter
+            if found:
+                return found
+            index -= 1
+        return 0
 
     def last_counter_up_to(self, counter: int) -> int:
         """Returns the counter of the last present entry with a counter ≤ `counter`; 0 if none."""
@@ -319,8 +363,6 @@ class RegionLog:
             while scan.step() and scan.counter <= counter:
                 if not scan.flags & DELETED:
                     partial.delete_at(scan.start)
-                    # The first change may have copied the buffer.
-                    scan.data = partial.data
                     removed += 1
                     highest = scan.id()
             if partial.live() == 0:
@@ -407,197 +449,3 @@ class RegionLog:
         """Returns the sum of the entries' hashes; only changed nodes are hashed again (S13.9)."""
         self.hash_some(1 << 62)
         return self.share_total & DIGEST_MASK
-
-
-class LogCursor:
-    """Walks the present entries of one region log upward; usable until the log changes.
-
-    `valid` is True while the cursor stands on an entry. After a change, `resume` tells whether the
-    cursor may go on.
-    """
-
-    def __init__(self, log: RegionLog) -> None:
-        self.log = log
-        self.region_id = log.region_id
-        self.valid = False
-        self.counter = 0
-        self.ms = 0
-        self.seq = 0
-        self._index = -1
-        # The node at `_index`, and how many of its entries were deleted when the cursor entered it.
-        self._node: Optional[PackedNode] = None
-        self._deleted = 0
-        self._scan: Scan = Scan(b"", 0)
-        # The node's master fields, decoded at the first call of `fields`.
-        self._names: Optional[list[bytes]] = None
-        # Counter of the entry of this node from which the cursor came; 0: from none.
-        self._passed = 0
-
-    def id(self) -> int:
-        return (self.ms << 64) | self.seq
-
-    def fields(self) -> list[bytes]:
-        node = self._node
-        assert node is not None
-        scan = self._scan
-        if not scan.flags & SAME_NAMES:
-            return node.fields(scan)
-        if self._names is None:
-            self._names = decode_names(node.names)
-        return with_values(self._names, scan.payload())
-
-    def before(self) -> int:
-        """Returns the counter of the present entry before the place of the cursor, 0 if none."""
-        if self._passed:
-            return self._passed
-        log = self.log
-        return log.last_counter_up_to(self.counter - 1 if self.valid else log.last_counter())
-
-    def seek_id(self, entry_id: int) -> None:
-        """Moves to the first entry with an ID ≥ `entry_id`."""
-        self._enter(max(self.log.rax.index_by_id(entry_id), 0))
-        ms = entry_id >> 64
-        seq = entry_id & MAX_HALF
-        while self.valid and (self.ms < ms or (self.ms == ms and self.seq < seq)):
-            self.step()
-
-    def seek_counter(self, counter: int) -> None:
-        """Moves to the first entry with a counter above `counter`.
-
-        Goes on from its place if that entry does not lie before it, nor in a later node.
-        """
-        rax = self.log.rax
-        after = self._index + 1
-        if (
-            self._node is None
-            or (after < len(rax.nodes) and rax.first_counters[after] <= counter)
-            or self.before() > counter
-        ):
-            self._enter(max(rax.index_by_counter(counter), 0))
-        while self.valid and self.counter <= counter:
-            self.step()
-
-    def finds(self, counter: int) -> bool:
-        """Moves to the present entry with that counter, or returns False: there is none."""
-        self.seek_counter(counter - 1)
-        return self.valid and self.counter == counter
-
-    def step(self) -> None:
-        """Moves to the next present entry; `valid` becomes False at the end."""
-        self._passed = self.counter
-        self._next()
-
-    def resume(self) -> bool:
-        """Prepares the cursor for going on after changes of its log; returns whether it may.
-
-        It may not if its node is no longer at its index, or if an entry of the node was deleted. An
-        entry that was appended since stands where the cursor was at the end.
-        """
-        node = self._node
-        nodes = self.log.rax.nodes
-        if (
-            node is None
-            or self._index >= len(nodes)
-            or nodes[self._index] is not node
-            or node.deleted != self._deleted
-        ):
-            return False
-        self._scan.data = node.data
-        if not self.valid:
-            self.valid = True
-            self._next()
-        return True
-
-    def _enter(self, index: int) -> None:
-        self.valid = index < len(self.log.rax.nodes)
-        self._node = None
-        if self.valid:
-            self._set_node(index)
-            self._next()
-
-    def _set_node(self, index: int) -> None:
-        node = self.log.rax.nodes[index]
-        self._index = index
-        self._node = node
-        self._deleted = node.deleted
-        self._scan = node.scan()
-        self._names = None
-        self._passed = 0
-
-    def _next(self) -> None:
-        scan = self._scan
-        while True:
-            if scan.step():
-                if scan.flags & DELETED:
-                    continue
-                self.counter = scan.counter
-                self.ms = scan.ms
-                self.seq = scan.seq
-                return
-            if self._index + 1 >= len(self.log.rax.nodes):
-                self.valid = False
-                return
-            self._set_node(self._index + 1)
-            scan = self._scan
-
-
-class ReverseCursor:
-    """Walks the present entries of one region log downward; usable until the log changes."""
-
-    def __init__(self, log: RegionLog) -> None:
-        self.log = log
-        self.region_id = log.region_id
-        self.valid = False
-        self.counter = 0
-        self.ms = 0
-        self.seq = 0
-        self._index = -1
-        self._at = -1
-        # (counter, ms, seq, flags, payload start, payload end) of the present entries of the node
-        # at `_index`.
-        self._entries: list[tuple[int, int, int, int, int, int]] = []
-
-    def id(self) -> int:
-        return (self.ms << 64) | self.seq
-
-    def fields(self) -> list[bytes]:
-        node = self.log.rax.nodes[self._index]
-        entry = self._entries[self._at]
-        scan = Scan(node.data, 0)
-        scan.flags = entry[3]
-        scan.payload_start = entry[4]
-        scan.next = entry[5]
-        return node.fields(scan)
-
-    def seek_id(self, entry_id: int) -> None:
-        """Moves to the last entry with an ID ≤ `entry_id`."""
-        self._index = self.log.rax.index_by_id(entry_id) + 1
-        self._at = 0
-        self.valid = True
-        self.step()
-        while self.valid and self.id() > entry_id:
-            self.step()
-
-    def step(self) -> None:
-        self._at -= 1
-        while self._at < 0:
-            self._index -= 1
-            if self._index < 0:
-                self.valid = False
-                return
-            self._load()
-            self._at = len(self._entries) - 1
-        entry = self._entries[self._at]
-        self.counter = entry[0]
-        self.ms = entry[1]
-        self.seq = entry[2]
-
-    def _load(self) -> None:
-        entries: list[tuple[int, int, int, int, int, int]] = []
-        scan = self.log.rax.nodes[self._index].scan()
-        while scan.step():
-            if not scan.flags & DELETED:
-                entries.append(
-                    (scan.counter, scan.ms, scan.seq, scan.flags, scan.payload_start, scan.next)
-                )
-        self._entries = entries

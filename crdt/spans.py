@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
+from librt.strings import BytesWriter
 from mypy_extensions import mypyc_attr
 
-from anabranch.crdt.encoding import Malformed, Reader, put_id, put_varint
+from anabranch.crdt.encoding import Malformed, Reader, write_varint
+from anabranch.crdt.ids import MAX_HALF
 
 # The end of a span whose entry ID is not known.
 UNKNOWN_ID = 0
@@ -42,6 +44,16 @@ class Spans:
         """Adds the counters of `(start, end]`; `end_id` is the entry ID of `end`."""
         if end <= start:
             return
+        if not self.ends or start > self.ends[-1]:
+            self.starts.append(start)
+            self.ends.append(end)
+            self.end_ids.append(end_id)
+            return
+        if start == self.ends[-1]:
+            # Mostly the last span goes on.
+            self.ends[-1] = end
+            self.end_ids[-1] = end_id
+            return
         low = bisect_left(self.ends, start)
         high = bisect_right(self.starts, end)
         if low < high:
@@ -63,8 +75,10 @@ class Spans:
 
     def end_covering(self, counter: int) -> int:
         """Returns the end of the span that holds `counter`; 0 if no span holds it."""
+        if not self.ends or counter > self.ends[-1]:
+            return 0
         index = bisect_left(self.ends, counter)
-        return self.ends[index] if index < len(self.ends) and self.starts[index] < counter else 0
+        return self.ends[index] if self.starts[index] < counter else 0
 
     def truncate(self, counter: int, counter_id: int) -> None:
         """Removes the counters above `counter`.
@@ -104,17 +118,18 @@ class Spans:
         return self.starts == other.starts and self.ends == other.ends
 
 
-def put_spans(out: bytearray, spans: Spans) -> None:
-    put_varint(out, len(spans.starts))
+def _write_spans(out: BytesWriter, spans: Spans) -> None:
+    write_varint(out, len(spans.starts))
     previous = 0
     for index in range(len(spans.starts)):
-        put_varint(out, spans.starts[index] - previous)
-        put_varint(out, spans.ends[index] - spans.starts[index])
-        put_id(out, spans.end_ids[index])
+        write_varint(out, spans.starts[index] - previous)
+        write_varint(out, spans.ends[index] - spans.starts[index])
+        write_varint(out, spans.end_ids[index] >> 64)
+        write_varint(out, spans.end_ids[index] & MAX_HALF)
         previous = spans.ends[index]
 
 
-def read_spans(reader: Reader) -> Spans:
+def _read_spans(reader: Reader) -> Spans:
     spans = Spans()
     previous = 0
     for _ in range(reader.count()):
@@ -131,18 +146,24 @@ SpansByRegion = dict[int, Spans]
 
 
 def put_spans_by_region(out: bytearray, spans: SpansByRegion) -> None:
+    writer = BytesWriter()
+    write_spans_by_region(writer, spans)
+    out += writer.getvalue()
+
+
+def write_spans_by_region(out: BytesWriter, spans: SpansByRegion) -> None:
     regions = [region_id for region_id in sorted(spans) if spans[region_id]]
-    put_varint(out, len(regions))
+    write_varint(out, len(regions))
     for region_id in regions:
-        put_varint(out, region_id)
-        put_spans(out, spans[region_id])
+        write_varint(out, region_id)
+        _write_spans(out, spans[region_id])
 
 
 def read_spans_by_region(reader: Reader) -> SpansByRegion:
     result: SpansByRegion = {}
     for _ in range(reader.count()):
         region_id = reader.varint()
-        result[region_id] = read_spans(reader)
+        result[region_id] = _read_spans(reader)
     return result
 
 

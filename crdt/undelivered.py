@@ -7,14 +7,20 @@ one step of a cursor.
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Final, Optional
 
+from anabranch.crdt.cursor import LogCursor
 from anabranch.crdt.delivery import ReadMemo
 from anabranch.crdt.groups import Group
-from anabranch.crdt.merge import Entry, sorted_logs
-from anabranch.crdt.region_log import LogCursor, RegionLog
+from anabranch.crdt.ids import MAX_ID
+from anabranch.crdt.merge import NO_LIMIT, sorted_logs
+from anabranch.crdt.region_log import RegionLog
+from anabranch.crdt.slices import Entries
 from anabranch.crdt.spans import Spans, SpansByRegion
 from anabranch.crdt.stream import Stream
+
+# Spans that nobody changes.
+_NOTHING: Final = Spans()
 
 
 class UndeliveredCursor:
@@ -23,8 +29,7 @@ class UndeliveredCursor:
     def __init__(self, group: Group, log: RegionLog) -> None:
         self.log = log
         delivery = group.delivery
-        given = delivery.given.get(log.region_id)
-        self._given = Spans() if given is None else given
+        self._given = delivery.given.get(log.region_id, _NOTHING)
         memo = delivery.memos.get(log.region_id)
         if memo is None:
             self._reached = group.floor_counter(log)
@@ -60,22 +65,22 @@ class UndeliveredCursor:
             self._reached = end
             cursor.seek_counter(end)
 
-    def hand_out(self, entry_id: int) -> Entry:
-        """Returns the current entry, whose ID is `entry_id`, and moves to the next one.
+    def hand_out(self, entries: Entries, until: int, count: int) -> None:
+        """Adds undelivered entries to `entries`, and moves past them.
 
-        Its span begins after the present entry before it, 0 if there is none.
+        These are the current one and those that follow it in its node, at most `count` and up to
+        the ID `until`. Their span begins after the present entry before them, 0 if there is none.
         """
         cursor = self.cursor
-        counter = cursor.counter
         before = cursor.before()
         if before != self._end or before == 0:
             self.flush()
             self._begin = before
-        self._end = counter
-        self._end_id = entry_id
-        entry = Entry(entry_id, cursor.region_id, counter, cursor.fields())
-        self.step()
-        return entry
+        given = self._given.ends
+        cursor.take(entries, until, count if not given or given[-1] < cursor.counter else 1)
+        self._end = entries.last_counter()
+        self._end_id = entries.last_id()
+        self._skip_given()
 
     def flush(self) -> None:
         """Adds to `spans` what was handed out."""
@@ -100,7 +105,7 @@ class Handout:
     """The result of one read: the entries, and the spans that the read adds to the given ones."""
 
     def __init__(self) -> None:
-        self.entries: list[Entry] = []
+        self.entries = Entries()
         self.spans: SpansByRegion = {}
 
 
@@ -114,31 +119,39 @@ def take(stream: Stream, group: Group, count: int) -> Handout:
     cursors = [UndeliveredCursor(group, log) for log in sorted_logs(stream.logs)]
     entries = handout.entries
     while True:
-        best = _lowest(cursors)
+        best = _first_of(cursors)
         if best is None:
             break
-        entry_id = best.cursor.id()
-        if 0 < count <= len(entries) and entries[-1].entry_id != entry_id:
-            break
-        entries.append(best.hand_out(entry_id))
+        left = count - entries.count if count > 0 else NO_LIMIT
+        if left <= 0:
+            if entries.last_id() != best.cursor.id():
+                break
+            left = 1
+        best.hand_out(entries, _end_of_run(best, cursors), left)
     for cursor in cursors:
         cursor.flush()
+        cursor.cursor.rest()
         if cursor.spans:
             handout.spans[cursor.log.region_id] = cursor.spans
     return handout
 
 
-def _lowest(cursors: list[UndeliveredCursor]) -> Optional[UndeliveredCursor]:
+def _first_of(cursors: list[UndeliveredCursor]) -> Optional[UndeliveredCursor]:
+    """Returns the cursor on the least (ID, region_id), or None when all are at their end."""
     best: Optional[UndeliveredCursor] = None
     for candidate in cursors:
         one = candidate.cursor
-        if one.valid and (
-            best is None
-            or one.ms < best.cursor.ms
-            or (one.ms == best.cursor.ms and one.seq < best.cursor.seq)
-        ):
+        if one.valid and (best is None or one.goes_before(best.cursor)):
             best = candidate
     return best
+
+
+def _end_of_run(best: UndeliveredCursor, cursors: list[UndeliveredCursor]) -> int:
+    """Returns the ID up to which no other log has an entry that comes before one of `best`."""
+    if len(cursors) == 1:
+        return MAX_ID
+    other = _first_of([cursor for cursor in cursors if cursor is not best])
+    return MAX_ID if other is None else max(other.cursor.id() - 1, best.cursor.id())
 
 
 def exists(stream: Stream, group: Group) -> bool:

@@ -14,7 +14,7 @@ from librt.strings import BytesWriter, write_i64_le
 from xxhash import xxh3_128_digest
 
 from anabranch.crdt.encoding import Malformed, Reader, put_varint
-from anabranch.crdt.node import DELETED, SAME_NAMES, Scan
+from anabranch.crdt.scan import DELETED, SAME_NAMES, Scan
 from anabranch.pipeline.node_columns import NodesError, check_format
 
 HASH_BYTES: Final = 16

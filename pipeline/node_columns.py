@@ -23,7 +23,7 @@ from librt.strings import BytesWriter, write_i32_le, write_i64_le
 from mypy_extensions import i32, i64
 
 from anabranch.crdt.log_reading import NODES_FORMAT
-from anabranch.crdt.node import DELETED, NEXT_COUNTER, SAME_MS, SAME_NAMES
+from anabranch.crdt.scan import DELETED, NEXT_COUNTER, SAME_MS, SAME_NAMES
 
 # Forms of the column `fields`.
 NO_FIELDS: Final = 0

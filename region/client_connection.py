@@ -24,15 +24,20 @@ from __future__ import annotations
 import logging
 from typing import Final, Optional, Protocol
 
+from librt.strings import BytesWriter
+
+from anabranch.crdt.adds import FOLLOWS
 from anabranch.region.client_pressure import LineLimit, UnsentOutput
 from anabranch.region.clock import Clock
 from anabranch.region.command_timer import CommandTimer
-from anabranch.region.engine.replies import NoReply, Reply, ReplyLater
+from anabranch.region.engine.adds import AddedIds
+from anabranch.region.engine.replies import EntriesReply, NoReply, Reply, ReplyLater
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings
 from anabranch.region.engine.statistics import CommandStatistics
 from anabranch.region.held_replies import HeldReplies, must_wait
 from anabranch.region.resp.encoder import encode, encode_error
+from anabranch.region.resp.entries import put_ids
 from anabranch.region.resp.parser import ProtocolError, RequestParser
 
 log = logging.getLogger(__name__)
@@ -42,6 +47,8 @@ TURN_PIECES: Final = 8192
 # Commands between two readings of the clock. After a reply that may be large, a list, the clock is
 # read at once.
 CLOCK_COMMANDS: Final = 32
+# Adds of a run after the first. They take about as long as some four commands.
+FOLLOWING_MAX: Final = 128
 LARGE_REPLY_BYTES: Final = 4 << 10
 TURN_LARGE_BYTES: Final = 1 << 20
 # When the unsent replies of a client exceed the first limit, its commands are not executed until
@@ -74,6 +81,10 @@ class EngineInterface(Protocol):
     def disconnect(self, session: Session) -> None: ...
 
     def execute(self, session: Session, argv: list[bytes], now_ms: int) -> Reply: ...
+
+    def adds_may_follow(self, session: Session, input_bytes: int) -> tuple[int, int]: ...
+
+    def follow(self, session: Session, data: bytes, count: int) -> AddedIds: ...
 
     def reflects(self, session: Session, reply: Reply) -> bool: ...
 
@@ -284,9 +295,8 @@ class ClientConnection:
 
         Returns True if more commands may be executed at once, in a further turn.
         """
-        now_ms = self._clock.now_ms()
+        now_ms = session.active_ms = self._clock.now_ms()
         end_ms = now_ms + TURN_MS
-        session.active_ms = now_ms
         engine = self._engine
         parser = self._parser
         timer = self._share.timer
@@ -313,6 +323,11 @@ class ClientConnection:
                 if isinstance(reply, bytes):
                     if len(reply) > LARGE_REPLY_BYTES:
                         large_bytes += len(reply)
+                    elif parser.may_have_like():
+                        self._follow(session, out)
+                elif isinstance(reply, EntriesReply):
+                    large_bytes += reply.entries.size()
+                    until_clock -= reply.entries.count
                 elif isinstance(reply, list):
                     until_clock = 0
                 if until_clock <= 0:
@@ -335,6 +350,24 @@ class ClientConnection:
             out.append(encode_error("ERR internal error; the connection is closed"))
         self._finishing = True
         return False
+
+    def _follow(self, session: Session, out: list[bytes]) -> None:
+        """Executes the adds that follow the last command, if it began a run (`engine/adds.py`).
+
+        Appends their replies to `out`.
+        """
+        parser = self._parser
+        allowed, first_value = self._engine.adds_may_follow(session, parser.buffered())
+        if allowed == 0:
+            return
+        data = BytesWriter()
+        count = parser.take_like(first_value, FOLLOWS, min(allowed, FOLLOWING_MAX), data)
+        if count:
+            added = self._engine.follow(session, data.getvalue(), count)
+            replies = BytesWriter()
+            put_ids(added.ms, added.first_seq, count, replies)
+            out.append(replies.getvalue())
+            self._share.timer.further(count)
 
     def answer(self, reply: Reply) -> None:
         """Sends the reply of a command that had waited; the commands after it continue."""

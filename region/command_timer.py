@@ -48,6 +48,10 @@ class CommandTimer:
         self._word = word
         self._commands = 1
 
+    def further(self, count: int) -> None:
+        """So many commands with the word of the last one were executed."""
+        self._commands += count
+
     def end(self, session: Session) -> None:
         """The run is over: the turn ends, or another command follows.
 

@@ -14,6 +14,7 @@ Reading order:
 - `registry`: the command table.
 - `dispatch`: the checks before a command runs, and the queue of MULTI.
 - `commands`: the command handlers.
+- `adds`: runs of adds, which follow each other in a client's input.
 - `writer`: the only way to issue effects and local records.
 - `journal`: the open block, and the rows that wait for a commit.
 - `rows`: the rows of the effect log, and commits.

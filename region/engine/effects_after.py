@@ -11,7 +11,7 @@ from typing import Final
 from anabranch.crdt import effects as fx
 from anabranch.crdt import ids
 from anabranch.crdt.block import Unit, read_units
-from anabranch.crdt.node import Scan
+from anabranch.crdt.scan import Scan
 from anabranch.region.engine.history import describe, fields_in_run, other_key_of
 from anabranch.region.engine.replies import MapReply, Reply
 from anabranch.region.engine.rows import BlockRow, Row

@@ -16,6 +16,7 @@ from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.state import SnapshotCut
 from anabranch.crdt.vector import Vector
 from anabranch.region.engine import dispatch, gossiping, idempotency, merging, rounds
+from anabranch.region.engine.adds import AddedIds
 from anabranch.region.engine.contents import KEYS_PER_TICK
 from anabranch.region.engine.lifecycle import LOST, RECOVERY, SERVING
 from anabranch.region.engine.members import Member
@@ -158,6 +159,7 @@ class Engine:
         if state.settings.changes != state.cached.seen:
             state.refresh_settings()
         session.active_ms = state.clock.now_ms
+        state.writer.run.end()
         mode = session.reply_mode
         reply = self._dispatch(session, argv)
         if isinstance(reply, ErrorReply):
@@ -184,6 +186,28 @@ class Engine:
             state.journal.end_unit()
         self._settle()
         return reply
+
+    def adds_may_follow(self, session: Session, input_bytes: int) -> tuple[int, int]:
+        """How many adds that follow the last command may be issued by `follow` (`RunOfAdds`).
+
+        Also returns the index of their first value in the words of the command.
+        """
+        run = self.state.writer.run
+        return run.may_follow(session, self.state.waiting.reads, input_bytes), run.first_value
+
+    def follow(self, session: Session, data: bytes, count: int) -> AddedIds:
+        """Issues adds that follow the last command of the session, and returns their IDs.
+
+        `data` holds them, encoded as `crdt/adds.py` says. `adds_may_follow` allowed as many.
+        """
+        state = self.state
+        added = state.writer.run.follow(data, count)
+        state.statistics.commands += count
+        state.statistics.calls["xadd"] += count
+        session.write_counter = state.keyspace.vector.get(self.region_id, 0)
+        state.journal.end_unit()
+        self._settle()
+        return added
 
     def reflects(self, session: Session, reply: Reply) -> bool:
         """Whether the reply of the session's last command depends on data (S13.2).

@@ -24,8 +24,9 @@ from anabranch.crdt.local import (
     Removed,
     read_records,
 )
-from anabranch.crdt.node import SAME_NAMES, Scan, decode_fields, names_end
+from anabranch.crdt.node import decode_fields, names_end
 from anabranch.crdt.pel_chunk import EntryRef
+from anabranch.crdt.scan import SAME_NAMES, Scan
 from anabranch.crdt.stream import NEVER
 from anabranch.crdt.vector import Dot, Vector, covers
 from anabranch.region.engine.replies import MapReply, Reply, flat_spans, flat_vector, place_reply

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Final, Optional
 
 from anabranch.crdt import apply
+from anabranch.crdt.adds import Adds
 from anabranch.crdt.block import Block, BlockWriter, chain_after
 from anabranch.crdt.effects import Effect, dots_of, usual_command
-from anabranch.crdt.ids import MAX_HALF
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.local import LocalRecord, apply_local
 from anabranch.crdt.named import Named
@@ -81,15 +81,13 @@ class Journal:
             )
         return writer
 
-    def add(self, stream: Stream, entry_id: int, names: bytes, values: bytes) -> int:
-        """Issues a plain add, the hot path. Returns its counter."""
+    def add(self, stream: Stream, ms: int, seq: int, names: bytes, values: bytes) -> int:
+        """Issues a plain add with the ID `ms`-`seq`, the hot path. Returns its counter."""
         writer = self._writer
         if writer is None:
             writer = self._open()
         keyspace = self.keyspace
         counter = writer.last + 1
-        ms = entry_id >> 64
-        seq = entry_id & MAX_HALF
         if self._marks_adds or writer.is_marked:
             self._mark(writer, b"xadd")
         if apply.add(keyspace, stream, ms, seq, counter, names, values):
@@ -98,6 +96,26 @@ class Journal:
         keyspace.vector[keyspace.region_id] = counter
         self.effects_issued += 1
         return counter
+
+    def add_like(
+        self, stream: Stream, ms: int, seq: int, names: bytes, data: bytes, count: int
+    ) -> None:
+        """Issues a run of adds (`crdt/adds.py`), which follow the add `ms`-`seq` just issued."""
+        writer = self._writer
+        if writer is None:
+            writer = self._open()
+        if writer.is_marked:
+            # A trim by the add before them has a mark.
+            writer.mark(b"")
+        keyspace = self.keyspace
+        adds = Adds(names, data, ms, seq, writer.last)
+        while adds.is_left:
+            piece, opened = apply.add_some(keyspace, stream, adds)
+            if opened:
+                writer.end_run()
+            writer.add_piece(stream.key, piece)
+        keyspace.vector[keyspace.region_id] = writer.last
+        self.effects_issued += count
 
     def issue(self, effect: Effect) -> int:
         """Issues an effect: applies it with the next dot and writes it into the open block.

@@ -11,6 +11,7 @@ from typing import Final, Union
 
 from anabranch.crdt import ids
 from anabranch.crdt.place import Place
+from anabranch.crdt.slices import Entries
 from anabranch.crdt.spans import SpansByRegion
 from anabranch.crdt.vector import Vector
 
@@ -52,6 +53,17 @@ class SetReply:
         self.items: Final = items
 
 
+class EntriesReply:
+    """An array of entries, each of which is [ID, [field, value, …]]. They change no more."""
+
+    def __init__(self, entries: Entries) -> None:
+        self.entries: Final = entries
+
+    def listed(self) -> Reply:
+        """Returns the same reply as lists."""
+        return [[ids.format_id(entry.entry_id), [*entry.fields]] for entry in self.entries.listed()]
+
+
 class VerbatimText:
     """A RESP3 verbatim string of type ``txt``; RESP2 a bulk string."""
 
@@ -82,6 +94,7 @@ Reply = Union[
     NullArray,
     MapReply,
     SetReply,
+    EntriesReply,
     VerbatimText,
     ReplyLater,
     NoReply,
@@ -93,6 +106,17 @@ PONG: Final = SimpleString(b"PONG")
 NULL_ARRAY: Final = NullArray()
 REPLY_LATER: Final = ReplyLater()
 NO_REPLY: Final = NoReply()
+
+
+def listed(reply: Reply) -> Reply:
+    """A reply in which lists stand for entries, for those that look into replies."""
+    if isinstance(reply, EntriesReply):
+        return reply.listed()
+    if isinstance(reply, list):
+        return [listed(item) for item in reply]
+    if isinstance(reply, MapReply):
+        return MapReply([listed(item) for item in reply.flat])
+    return reply
 
 
 def flat_spans(spans: SpansByRegion) -> Reply:

@@ -3,6 +3,8 @@
 Reading order:
 
 - `parser`: turns the bytes of a client into commands.
+- `like`: commands that differ from the one before in some arguments only.
 - `inline`: splits an inline command, a line without RESP framing, into arguments.
+- `entries`: turns entries, as they lie in packed nodes, into bytes.
 - `encoder`: turns replies into the bytes of RESP2 or RESP3.
 """

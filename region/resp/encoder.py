@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from anabranch.region.engine.replies import (
+    EntriesReply,
     ErrorReply,
     MapReply,
     NullArray,
@@ -18,6 +19,7 @@ from anabranch.region.engine.replies import (
     SimpleString,
     VerbatimText,
 )
+from anabranch.region.resp.entries import encode_entries
 
 _TABLE_SIZE: Final = 1025
 _BULKS: Final[list[bytes]] = [b"$%d\r\n" % size for size in range(_TABLE_SIZE)]
@@ -42,6 +44,8 @@ def encode(reply: Reply, protocol: int, out: list[bytes]) -> None:
         out.append(_CRLF)
     elif isinstance(reply, SimpleString):
         out.append(b"+%b\r\n" % reply.text)
+    elif isinstance(reply, EntriesReply):
+        out.append(encode_entries(reply.entries))
     else:
         _encode_nested(reply, protocol, out, 0)
 
@@ -64,6 +68,8 @@ def _encode_nested(reply: Reply, protocol: int, out: list[bytes], depth: int) ->
         out.append(_BULKS[size] if size < _TABLE_SIZE else b"$%d\r\n" % size)
         out.append(reply)
         out.append(_CRLF)
+    elif isinstance(reply, EntriesReply):
+        out.append(encode_entries(reply.entries))
     elif isinstance(reply, list):
         size = len(reply)
         out.append(_ARRAYS[size] if size < _TABLE_SIZE else b"*%d\r\n" % size)

@@ -26,7 +26,11 @@ from __future__ import annotations
 
 from typing import Final, Optional
 
+from librt.strings import BytesWriter
+from mypy_extensions import i64
+
 from anabranch.region.resp.inline import split_inline
+from anabranch.region.resp.like import LikeCommands, after_arguments
 
 LINE_BYTES_MAX: Final = 64 * 1024
 ARGUMENTS_MAX: Final = 1024 * 1024
@@ -62,7 +66,10 @@ class RequestParser:
         self.argument_bytes_max = argument_bytes_max
         self.authenticated = authenticated
         self.data = b""
-        self.offset = 0
+        self.offset: i64 = 0
+        # Where in `data` the last command began; -1 if it did not lie there as a whole, or has too
+        # few arguments for `take_like`.
+        self._began: i64 = -1
         # Bytes fed that follow `data`, in order.
         self.pending = bytearray()
         # The number of bytes that `pending` must hold before the parser goes on. -1: it must hold a
@@ -88,7 +95,7 @@ class RequestParser:
 
     def buffered(self) -> int:
         """The number of bytes fed and not yet returned as part of a whole command."""
-        return len(self.data) - self.offset + len(self.pending) + self.arguments_bytes
+        return len(self.data) - int(self.offset) + len(self.pending) + self.arguments_bytes
 
     def next(self) -> Optional[list[bytes]]:
         """The arguments of the next command, at least one; None if more bytes are needed.
@@ -96,6 +103,7 @@ class RequestParser:
         Empty lines and empty arrays are skipped. Raises `ProtocolError`; the parser must not be
         used after that.
         """
+        self._began = -1
         if self.missing == 0 and self.authenticated:
             command = self._whole()
             if command is not None:
@@ -110,12 +118,13 @@ class RequestParser:
         Otherwise returns None and changes nothing. A plain command has at most 99 arguments.
         """
         data = self.data
-        end = len(data)
+        end: i64 = len(data)
         offset = self.offset
+        began = offset
         if offset + 4 > end or data[offset] != 42:  # *
             return None
-        first = data[offset + 1] - 48
-        second = data[offset + 2]
+        first: i64 = data[offset + 1] - 48
+        second: i64 = data[offset + 2]
         if not 1 <= first <= 9:
             return None
         if second == 13:
@@ -126,7 +135,7 @@ class RequestParser:
             offset += 5
         else:
             return None
-        argument_bytes_max = self.argument_bytes_max
+        argument_bytes_max: i64 = self.argument_bytes_max
         command: list[bytes] = []
         while offset + 4 <= end and data[offset] == 36:  # $
             first = data[offset + 1] - 48
@@ -156,8 +165,33 @@ class RequestParser:
             missing -= 1
             if missing == 0:
                 self.offset = offset
+                self._began = began if len(command) > 4 else -1
                 return command
         return None
+
+    def may_have_like(self) -> bool:
+        """Whether what follows the last command begins as it does, with its first two arguments."""
+        data = self.data
+        offset = self.offset
+        if self._began < 0 or offset >= len(data):
+            return False
+        stop = after_arguments(data, self._began, 2)
+        return data[self._began : stop] == data[offset : offset + stop - self._began]
+
+    def take_like(self, first_index: int, before: bytes, count_max: int, out: BytesWriter) -> int:
+        """Takes the commands that follow the last one and differ from it in some arguments only.
+
+        These are the argument `first_index` and every second one after it, up to the last. For each
+        command `out` gets `before`, the bytes of these arguments, and the arguments, each after its
+        length. Lengths are varints. Stops after `count_max` commands, or some 64 KiB; returns how
+        many it took. `may_have_like` is True.
+        """
+        like = LikeCommands(
+            self.data, self._began, self.offset, first_index, self.argument_bytes_max
+        )
+        count = like.take(before, count_max, out)
+        self.offset = like.offset
+        return count
 
     def _careful(self) -> Optional[list[bytes]]:
         """As `next`, but reads one item at a time and keeps the items of an unfinished command."""
@@ -219,7 +253,7 @@ class RequestParser:
 
     def _argument(self) -> None:
         """Reads the next argument's bytes from `data`, or stalls."""
-        stop = self.offset + self.size
+        stop = int(self.offset) + self.size
         if stop + 2 > len(self.data):
             self._stall(self.size + 2)
             return
@@ -251,7 +285,7 @@ class RequestParser:
 
         Returns None after stalling. Raises `ProtocolError` with the text `too_big`.
         """
-        start = self.offset
+        start = int(self.offset)
         stop = self.data.find(terminator, start, start + LINE_BYTES_MAX + 1)
         if stop < 0:
             if len(self.data) - start > LINE_BYTES_MAX:

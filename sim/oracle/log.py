@@ -6,7 +6,8 @@ from typing import Optional, Union
 
 from anabranch.crdt import effects as fx
 from anabranch.crdt.block import Block, read_effects
-from anabranch.crdt.node import SAME_NAMES, Scan, decode_fields, names_end
+from anabranch.crdt.node import decode_fields, names_end
+from anabranch.crdt.scan import SAME_NAMES, Scan
 from anabranch.region.engine.replies import Reply
 from anabranch.sim.history import Committed
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from anabranch.crdt.cursor import LogCursor
 from anabranch.crdt.encoding import Reader, put_bytes, put_varint
 from anabranch.crdt.groups import Group as ProductGroup
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.place import Place as ProductPlace
-from anabranch.crdt.region_log import LogCursor, NodeLimits
+from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.spans import SpansByRegion
 from anabranch.crdt.state import SnapshotCut, put_local, read_local, read_snapshot
 from anabranch.crdt.stream import Stream

@@ -15,6 +15,7 @@ from anabranch.region.engine.replies import (
     NO_REPLY,
     NULL_ARRAY,
     REPLY_LATER,
+    EntriesReply,
     ErrorReply,
     MapReply,
     NoReply,
@@ -24,6 +25,7 @@ from anabranch.region.engine.replies import (
     SetReply,
     SimpleString,
     VerbatimText,
+    listed,
 )
 from anabranch.region.engine.settings import Value
 from anabranch.sim import calls
@@ -119,6 +121,8 @@ def put_reply(out: bytearray, reply: Reply) -> None:
     elif isinstance(reply, (NullArray, ReplyLater, NoReply)):
         kinds = {NullArray: _NULL, ReplyLater: _LATER, NoReply: _SILENT}
         out.append(kinds[type(reply)])
+    elif isinstance(reply, EntriesReply):
+        put_reply(out, listed(reply))
     else:
         _put_many(out, reply)
 

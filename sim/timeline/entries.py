@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Optional
 
-from anabranch.crdt.region_log import LogCursor
+from anabranch.crdt.cursor import LogCursor
 from anabranch.crdt.vector import Dot
 from anabranch.sim.history import Vector
 from anabranch.sim.oracle.log import Add, Logged

@@ -25,7 +25,8 @@ from anabranch.crdt.effects import (
     Trim,
 )
 from anabranch.crdt.ids import format_id
-from anabranch.crdt.node import SAME_NAMES, Scan, decode_fields, names_end
+from anabranch.crdt.node import decode_fields, names_end
+from anabranch.crdt.scan import SAME_NAMES, Scan
 from anabranch.sim.twin.state import Dot, Vector
 
 

@@ -16,12 +16,15 @@ from xxhash import xxh3_128
 from anabranch.crdt.block import Block, read_effects
 from anabranch.crdt.effects import dots_of
 from anabranch.crdt.gossip import Gossip, StartAnswer
+from anabranch.crdt.ids import format_id
 from anabranch.crdt.keyspace import Keyspace
+from anabranch.crdt.scan import Scan
 from anabranch.crdt.state import SnapshotCut
+from anabranch.region.engine.adds import AddedIds
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.lifecycle import RECOVERY
 from anabranch.region.engine.outbox import LateReply
-from anabranch.region.engine.replies import Reply
+from anabranch.region.engine.replies import Reply, listed
 from anabranch.region.engine.rows import BlockRow, Commit, RecordsRow, SnapshotRow
 from anabranch.region.engine.rows import Row as LogRow
 from anabranch.region.engine.session import Session
@@ -94,6 +97,14 @@ def described(raised: BaseException) -> str:
     error = cause_of(raised)
     where = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__}: {error} ({where.name}, line {where.lineno})"
+
+
+def _first_add(data: bytes, start: int) -> tuple[bytes, bytes, int]:
+    """The first add from `start` on in the bytes of a run, its values, and where it ends."""
+    scan = Scan(data[start:], 0)
+    assert scan.step()
+    end = start + int(scan.next)
+    return data[start:end], scan.payload(), end
 
 
 class TappedCut(SnapshotCut):
@@ -172,7 +183,7 @@ class TappedEngine(Engine):
             facts,
             issued,
             [_row(row) for row in new],
-            [(one.session.session_id, one.reply) for one in late],
+            [(one.session.session_id, listed(one.reply)) for one in late],
             state.settings.values,
         )
         self._told_counter = counter
@@ -216,15 +227,46 @@ class TappedEngine(Engine):
         if self.state.keyspace.vector != before:
             self._seen = dict(self.state.keyspace.vector)
         try:
+            # Judges see lists in place of entries. So the bytes that the client then gets are also
+            # compared with those of the lists.
+            shown = listed(reply)
             if self._watcher.follows_calls():
                 call = self._call(calls.EXECUTE, now_ms)
-                call.session, call.argv, call.reply = session.session_id, words, reply
+                call.session, call.argv, call.reply = session.session_id, words, shown
                 self._watcher.called(call)
-            self._watcher.executed(session, words, reply, before)
+            self._watcher.executed(session, words, shown, before)
             self._look("tick")
         except Exception as error:
             raise JudgeFailed(error) from error
         return reply
+
+    def follow(self, session: Session, data: bytes, count: int) -> AddedIds:
+        """Issues the adds one by one, so that each is told of as the command that it was."""
+        end = 0
+        first: Optional[AddedIds] = None
+        for _ in range(count):
+            piece, values, end = _first_add(data, end)
+            before = self._seen
+            words = self.state.writer.run.words(values)
+            try:
+                added = super().follow(session, piece, 1)
+            except Exception as error:
+                self._watcher.failed(error)
+                raise
+            self._seen = dict(self.state.keyspace.vector)
+            try:
+                reply = format_id(added.ids()[0])
+                if self._watcher.follows_calls():
+                    call = self._call(calls.EXECUTE, self.state.clock.read_ms)
+                    call.session, call.argv, call.reply = session.session_id, words, reply
+                    self._watcher.called(call)
+                self._watcher.executed(session, words, reply, before)
+                self._look("tick")
+            except Exception as error:
+                raise JudgeFailed(error) from error
+            first = first or added
+        assert first is not None
+        return AddedIds(first.ms, first.first_seq, count)
 
     def disconnect(self, session: Session) -> None:
         super().disconnect(session)
@@ -241,7 +283,7 @@ class TappedEngine(Engine):
         `source`: the peer whose blocks or snapshot the call took; `blocks`: see `Moved`.
         """
         replies = self.state.outbox.replies
-        late = replies[self._replies_seen :]
+        late = [LateReply(one.session, listed(one.reply)) for one in replies[self._replies_seen :]]
         self._replies_seen = len(replies)
         if self.state.keyspace.vector != self._seen:
             before, self._seen = self._seen, dict(self.state.keyspace.vector)

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any, Final, Optional
 
 from anabranch.region.engine.lifecycle import SERVING
-from anabranch.region.engine.replies import Reply, ReplyLater
+from anabranch.region.engine.replies import Reply, ReplyLater, listed
 from anabranch.region.engine.settings import Settings
 from anabranch.sim.history import Checker, Operation, Setup, Shown, Vector, Words
 from anabranch.sim.load.client import Client, make
@@ -311,7 +311,7 @@ class World:
         reply = engine.execute(session, list(argv), region.now_ms())
         assert not isinstance(reply, ReplyLater), argv
         engine.disconnect(session)
-        return reply
+        return listed(reply)
 
     def is_level(self) -> bool:
         """Whether all regions run, serve, have equal vectors on disk, and nothing left to write.

@@ -23,10 +23,11 @@ from anabranch.crdt.local import (
     apply_local,
 )
 from anabranch.crdt.merge import forward
-from anabranch.crdt.node import SAME_NAMES, encode_names, encode_values, put_entry
+from anabranch.crdt.node import encode_names, encode_values, put_entry
 from anabranch.crdt.pel_chunk import EntryRef
 from anabranch.crdt.place import Place, at_counters, at_id
 from anabranch.crdt.region_log import NodeLimits
+from anabranch.crdt.scan import SAME_NAMES
 from anabranch.crdt.spans import Spans, SpansByRegion
 from anabranch.crdt.state import SnapshotCut, read_snapshot
 from anabranch.crdt.stream import Stream
@@ -132,7 +133,7 @@ def converged(keyspace: Keyspace) -> dict[bytes, object]:
     for key, stream in keyspace.keys.items():
         entries = {
             (entry.region_id, entry.counter): (entry.entry_id, tuple(entry.fields))
-            for entry in forward(stream.logs, 0, MAX_ID, -1)
+            for entry in forward(stream.logs, 0, MAX_ID, -1).listed()
         }
         assert len(entries) == stream.length()
         header = {
@@ -395,7 +396,7 @@ class Twin:
         stream = self.keyspace.keys[key]
         group = stream.groups[name]
         waiting = naive_engine.deliverable(naive, name)
-        taken = undelivered.take(stream, group, 0).entries
+        taken = undelivered.take(stream, group, 0).entries.listed()
         assert [(e.entry_id, e.region_id, e.counter, tuple(e.fields)) for e in taken] == [
             astuple(e) for e in waiting
         ]
@@ -439,7 +440,7 @@ class Twin:
         handout = undelivered.take(
             self.keyspace.keys[key], self.keyspace.keys[key].groups[group], max(count, 0)
         )
-        assert [(each.region_id, each.counter) for each in handout.entries] == [
+        assert [(each.region_id, each.counter) for each in handout.entries.listed()] == [
             (each.region_id, each.counter) for each in entries
         ]
         if not entries:

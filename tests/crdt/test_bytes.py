@@ -39,10 +39,11 @@ from anabranch.crdt.local import (
     read_records,
 )
 from anabranch.crdt.merge import forward
-from anabranch.crdt.node import SAME_NAMES, decode_fields, encode_names, encode_values, put_entry
+from anabranch.crdt.node import decode_fields, encode_names, encode_values, put_entry
 from anabranch.crdt.pel_chunk import EntryRef
 from anabranch.crdt.place import at_counters, at_id, put_place
 from anabranch.crdt.region_log import NodeLimits
+from anabranch.crdt.scan import SAME_NAMES
 from anabranch.crdt.spans import Spans, put_spans_by_region
 from anabranch.crdt.state import (
     SNAPSHOT_VERSION,
@@ -179,7 +180,7 @@ def single_adds(effects: list[fx.Effect], first: int) -> list[object]:
         if isinstance(effect, fx.AddRun):
             keyspace = Keyspace(1, NodeLimits(0, 0))
             apply(keyspace, effect, 1, counter, 0, False)
-            for entry in forward(keyspace.keys[effect.key].logs, 0, (1 << 128) - 1, -1):
+            for entry in forward(keyspace.keys[effect.key].logs, 0, (1 << 128) - 1, -1).listed():
                 assert entry.counter == counter
                 result.append((counter, effect.key, entry.entry_id, tuple(entry.fields)))
                 counter += 1

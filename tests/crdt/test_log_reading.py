@@ -13,8 +13,9 @@ from anabranch.crdt.log_reading import (
     packed_range,
     split,
 )
-from anabranch.crdt.node import DELETED, PackedNode
+from anabranch.crdt.node import PackedNode
 from anabranch.crdt.region_log import NodeLimits, RegionLog
+from anabranch.crdt.scan import DELETED
 from tests.crdt.test_logs import LIMITS, Step, append, steps, take
 from tests.oracles.naive_log import Fields, NaiveLog
 

@@ -8,10 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anabranch.crdt import merge
+from anabranch.crdt.cursor import LogCursor, ReverseCursor
 from anabranch.crdt.effects import AddRun
 from anabranch.crdt.ids import make
 from anabranch.crdt.node import encode_names, encode_values
-from anabranch.crdt.region_log import LogCursor, NodeLimits, RegionLog, ReverseCursor
+from anabranch.crdt.region_log import NodeLimits, RegionLog
+from anabranch.crdt.slices import Entries
 from tests.crdt.support import MAX_ID, add_run
 from tests.oracles import naive_log
 from tests.oracles.naive_log import Fields, NaiveEntry, NaiveLog
@@ -64,7 +66,7 @@ def same(log: RegionLog, naive: NaiveLog) -> None:
         assert node.deleted * 2 <= node.count, "the log keeps a node of which over half is deleted"
     assert log.rax.first_counters == sorted(log.rax.first_counters)
     assert log.rax.first_ids == sorted(log.rax.first_ids)
-    found = merge.forward({log.region_id: log}, 0, MAX_ID, -1)
+    found = merge.forward({log.region_id: log}, 0, MAX_ID, -1).listed()
     assert [
         NaiveEntry(e.entry_id, e.region_id, e.counter, tuple(e.fields)) for e in found
     ] == naive.entries
@@ -97,7 +99,7 @@ def same(log: RegionLog, naive: NaiveLog) -> None:
 def relaid(log: RegionLog, limits: NodeLimits) -> RegionLog:
     """A log with the same entries, in nodes of other limits."""
     other = RegionLog(log.region_id, limits)
-    for entry in merge.forward({log.region_id: log}, 0, MAX_ID, -1):
+    for entry in merge.forward({log.region_id: log}, 0, MAX_ID, -1).listed():
         append(other, entry.entry_id, entry.counter, tuple(entry.fields))
     return other
 
@@ -244,8 +246,10 @@ def streams(placed: list[tuple[int, int, bool]]) -> tuple[dict[int, RegionLog], 
     return logs, entries
 
 
-def as_naive(entries: list[merge.Entry]) -> list[NaiveEntry]:
-    return [NaiveEntry(e.entry_id, e.region_id, e.counter, tuple(e.fields)) for e in entries]
+def as_naive(entries: Entries) -> list[NaiveEntry]:
+    found = entries.listed()
+    assert entries.count == len(found)
+    return [NaiveEntry(e.entry_id, e.region_id, e.counter, tuple(e.fields)) for e in found]
 
 
 @settings(max_examples=300)
@@ -272,15 +276,11 @@ def test_count_never_cuts_between_entries_of_one_id() -> None:
     Otherwise paging on from 100-1 would skip the second.
     """
     logs, _ = streams([(1, 5, False), (2, 5, False), (1, 3, False)])
-    assert [(each.entry_id, each.region_id) for each in merge.forward(logs, 0, MAX_ID, 1)] == [
-        (5, 1),
-        (5, 2),
-    ]
-    assert [(each.entry_id, each.region_id) for each in merge.backward(logs, 0, 7, 1)] == [
-        (5, 2),
-        (5, 1),
-    ]
-    assert merge.forward(logs, 0, MAX_ID, 0) == []
+    upward = as_naive(merge.forward(logs, 0, MAX_ID, 1))
+    assert [(each.entry_id, each.region_id) for each in upward] == [(5, 1), (5, 2)]
+    down = as_naive(merge.backward(logs, 0, 7, 1))
+    assert [(each.entry_id, each.region_id) for each in down] == [(5, 2), (5, 1)]
+    assert merge.forward(logs, 0, MAX_ID, 0).count == 0
 
 
 @settings(max_examples=200)

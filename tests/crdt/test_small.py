@@ -12,14 +12,7 @@ from anabranch.crdt.encoding import Reader
 from anabranch.crdt.idempotency import Pair, PairLimits, Pairs, is_conflict
 from anabranch.crdt.place import at_counters, at_id, put_place, read_place
 from anabranch.crdt.region_log import NodeLimits, RegionLog
-from anabranch.crdt.spans import (
-    Spans,
-    put_spans,
-    put_spans_by_region,
-    read_spans,
-    read_spans_by_region,
-    union_by_region,
-)
+from anabranch.crdt.spans import Spans, put_spans_by_region, read_spans_by_region, union_by_region
 from anabranch.crdt.vector import Vector
 from tests.crdt.test_logs import append
 from tests.oracles.naive_log import counters_of, spans_of
@@ -102,8 +95,8 @@ def test_spans_are_sets(one: list[tuple[int, int]], two: list[tuple[int, int]], 
     for index, end in enumerate(joined.ends):
         assert joined.end_ids[index] == 1000 + end, "a span has lost the entry ID of its end"
     out = bytearray()
-    put_spans(out, joined)
-    again = read_spans(Reader(bytes(out)))
+    put_spans_by_region(out, {1: joined})
+    again = read_spans_by_region(Reader(bytes(out))).get(1, Spans())
     is_set(again, counters | other_counters)
     assert again.end_ids == joined.end_ids
     joined.truncate(cut, 77)

@@ -14,6 +14,7 @@ from anabranch.region.engine.replies import (
     Reply,
     SimpleString,
     VerbatimText,
+    listed,
 )
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings
@@ -29,7 +30,7 @@ class Client:
         self.session: Session = engine.connect(address, "127.0.0.1:7001", 1000)
 
     def __call__(self, text: str, now_ms: int = 1000) -> Reply:
-        return self.engine.execute(self.session, text.encode().split(), now_ms)
+        return listed(self.engine.execute(self.session, text.encode().split(), now_ms))
 
 
 def text_of(reply: Reply) -> str:

@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from librt.strings import BytesWriter
 
+from anabranch.crdt.cursor import LogCursor
 from anabranch.crdt.ids import format_id
 from anabranch.crdt.log_reading import packed_range
-from anabranch.crdt.region_log import LogCursor, NodeLimits, RegionLog
+from anabranch.crdt.region_log import NodeLimits, RegionLog
 from anabranch.pipeline.node_columns import (
     ARRAY,
     JSON,

@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from anabranch.crdt.encoding import Reader
-from anabranch.crdt.node import DELETED, PackedNode
+from anabranch.crdt.node import PackedNode
+from anabranch.crdt.scan import DELETED
 from anabranch.pipeline.errors import DataLossError, OptionError, PipelineError, RegionsError
 from anabranch.pipeline.filters import Bounds
 from anabranch.pipeline.options import SourceOptions

@@ -13,7 +13,7 @@ from anabranch.region import starting
 from anabranch.region.driver import Driver
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.outbox import LateReply
-from anabranch.region.engine.replies import Reply
+from anabranch.region.engine.replies import Reply, listed
 from anabranch.region.engine.settings import Settings
 from anabranch.region.work import LogRead, Note
 from anabranch.sync.log_requests import ReadLog
@@ -98,7 +98,7 @@ class Place:
 
     def run(self, *words: str) -> Reply:
         argv = [word.encode() for word in words]
-        return self.engine.execute(self.session, argv, self.clock.now)
+        return listed(self.engine.execute(self.session, argv, self.clock.now))
 
     def step(self) -> None:
         """Steps until a step hands out nothing to be done."""

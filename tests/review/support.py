@@ -20,7 +20,7 @@ from anabranch.region.engine.clock import EngineClock
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.lifecycle import Lifecycle
 from anabranch.region.engine.members import Member, Members
-from anabranch.region.engine.replies import ErrorReply, Reply, ReplyLater
+from anabranch.region.engine.replies import ErrorReply, Reply, ReplyLater, listed
 from anabranch.region.engine.rows import BlockRow, Commit, RecordsRow, Row, SnapshotRow
 from anabranch.region.engine.settings import Settings
 from anabranch.region.engine.stable_time import StableTime
@@ -113,8 +113,8 @@ class Place:
         reply = self.engine.execute(self.session, argv, self.now_ms)
         if isinstance(reply, ReplyLater) and self.engine.state.outbox.held:
             self.commit()
-            return self.engine.take_replies()[-1].reply
-        return reply
+            return listed(self.engine.take_replies()[-1].reply)
+        return listed(reply)
 
     def ok(self, *words: object) -> Reply:
         reply = self(*words)

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from anabranch.crdt.region_log import LogCursor
+from anabranch.crdt.cursor import LogCursor
+from anabranch.crdt.ids import format_id
 from anabranch.crdt.stream import NEVER
 from anabranch.crdt.vector import includes, raise_to
 from anabranch.region.engine.engine import Engine
@@ -238,7 +239,7 @@ class World:
                 cursor = LogCursor(log)
                 cursor.seek_counter(0)
                 while cursor.valid:
-                    name = f"{cursor.ms}-{cursor.seq}"
+                    name = format_id(cursor.id()).decode()
                     if acked.contains(cursor.counter):
                         assert name in self.acked, (
                             f"{place.region_id}: {name} was never acknowledged"

@@ -6,6 +6,7 @@ import asyncio
 
 from anabranch.region.client_connection import ClientConnection
 from anabranch.region.clients import Clients
+from anabranch.region.engine.adds import AddedIds
 from anabranch.region.engine.outbox import LateReply
 from anabranch.region.engine.replies import (
     NO_REPLY,
@@ -49,6 +50,12 @@ class StubEngine:
     def disconnect(self, session: Session) -> None:
         assert session not in self.left
         self.left.append(session)
+
+    def adds_may_follow(self, session: Session, input_bytes: int) -> tuple[int, int]:
+        return 0, 0
+
+    def follow(self, session: Session, data: bytes, count: int) -> AddedIds:
+        raise AssertionError("no adds may follow")
 
     def reflects(self, session: Session, reply: Reply) -> bool:
         return not (isinstance(reply, ErrorReply) and reply.reflects_nothing)

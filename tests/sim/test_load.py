@@ -12,7 +12,7 @@ from typing import Final, Optional
 
 import pytest
 
-from anabranch.region.engine.replies import ErrorReply, Reply, ReplyLater, SimpleString
+from anabranch.region.engine.replies import ErrorReply, Reply, ReplyLater, SimpleString, listed
 from anabranch.sim.history import Operation, Words
 from anabranch.sim.load.base import KNOWN_IDS_MAX, TOKENS_OF_A_CLIENT
 from anabranch.sim.load.client import KINDS, Client, make
@@ -145,12 +145,12 @@ class Stage:
             self.commit()
             replies = [one for one in self.engine.take_replies() if one.session is session]
             if replies:
-                return replies[0].reply
+                return listed(replies[0].reply)
             if self.now_ms >= until_ms:
                 self.gave_up = True
                 return None
             self.now_ms += 20
-        return reply
+        return listed(reply)
 
 
 class Recorded:

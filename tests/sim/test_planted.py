@@ -28,6 +28,7 @@ PLACES = (
     "region/effect_log.py",
     "region/engine/",
     "region/held_replies.py",
+    "region/resp/",
     "region/starting.py",
     "region/storage/",
     "sync/",

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from anabranch.crdt.cursor import LogCursor
 from anabranch.crdt.delivery import Delivery
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.pel import Pel
 from anabranch.crdt.place import Place
-from anabranch.crdt.region_log import LogCursor, RegionLog
+from anabranch.crdt.region_log import RegionLog
 from anabranch.crdt.spans import SpansByRegion
 from anabranch.crdt.stream import Stream
 

@@ -17,7 +17,7 @@ from anabranch.region import starting
 from anabranch.region.config import Address, RegionConfig
 from anabranch.region.driver import Driver, TurnLimits
 from anabranch.region.engine.engine import Engine
-from anabranch.region.engine.replies import Reply
+from anabranch.region.engine.replies import Reply, listed
 from anabranch.region.engine.rows import Commit
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings
@@ -296,7 +296,7 @@ class Region:
         argv = [word if isinstance(word, bytes) else str(word).encode() for word in words]
         reply = self.engine.execute(self.session, argv, self.cluster.clock.wall_ms)
         self.engine.take_replies()
-        return reply
+        return listed(reply)
 
     def pull(self, peer: Region) -> None:
         """Merges some blocks, or joins a snapshot, from the peer's disk."""

@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from anabranch.crdt.region_log import LogCursor
+from anabranch.crdt.cursor import LogCursor
 from anabranch.crdt.vector import Dot
 from anabranch.study.diagram import draw
 from anabranch.study.diagram.layout import laid_out

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Final, NamedTuple, Optional
 
-from anabranch.crdt.region_log import LogCursor
+from anabranch.crdt.cursor import LogCursor
 from anabranch.crdt.vector import Dot
 from anabranch.region.engine.replies import ErrorReply, Reply
 from anabranch.sim.draw import draw_plan

@@ -21,6 +21,7 @@ from anabranch.region.engine.commands.trimming import (
     TrimRequest,
     check_trim,
     parse_trim_option,
+    room_before_trim,
     trim,
 )
 from anabranch.region.engine.idempotency import automatic_iid, configuration
@@ -150,15 +151,22 @@ def xadd(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
         stream = state.writer.for_creation(key)
     if state.schedule.oldest_unsaved_ms == 0:
         state.schedule.oldest_unsaved_ms = state.clock.steady_ms
-    state.journal.add(
-        stream, new_id, encode_names(argv[fields_at::2]), encode_values(argv[fields_at + 1 :: 2])
-    )
-    if request is not None:
+    names = encode_names(argv[fields_at::2])
+    ms, seq = new_id >> 64, new_id & ids.MAX_HALF
+    state.journal.add(stream, ms, seq, names, encode_values(argv[fields_at + 1 :: 2]))
+    run = state.writer.run
+    if request is None:
+        if not state.waiting.is_executing:
+            run.begin(stream, names, ms, seq, argv, fields_at + 1)
+    else:
         if request.id.kind != ids.AUTO:
             state.stability.time.note_given(new_id)
         if request.trim.strategy:
             trim(state, stream, request.trim)
-    return b"%d-%d" % (new_id >> 64, new_id & ids.MAX_HALF)
+            if request.id.kind == ids.AUTO and not state.waiting.is_executing:
+                room = room_before_trim(stream, request.trim)
+                run.begin(stream, names, ms, seq, argv, fields_at + 1, room)
+    return b"%d-%d" % (ms, seq)
 
 
 def _add_idempotent(

@@ -8,12 +8,14 @@ from __future__ import annotations
 from typing import Final, cast
 
 from anabranch.crdt import ids
-from anabranch.crdt.merge import Entry
+from anabranch.crdt.slices import Entry
 from anabranch.region.engine.replies import CommandError, Reply, SimpleString, wrong_arity_text
 
 SYNTAX_ERROR: Final = "ERR syntax error"
 NOT_AN_INTEGER: Final = "ERR value is not an integer or out of range"
 NO_SUCH_KEY: Final = "ERR no such key"
+# The parenthesis before a bound that is not in its range.
+OPEN: Final = 40
 INT64_MAX: Final = (1 << 63) - 1
 INT64_MIN: Final = -(1 << 63)
 
@@ -54,7 +56,7 @@ def range_start(text: bytes) -> int:
     Returns the lowest ID in the range. Raises `CommandError`.
     """
     try:
-        if text[:1] == b"(":
+        if text and text[0] == OPEN:
             value = ids.parse(text[1:], 0)
             if value == ids.MAX_ID:
                 raise CommandError("ERR invalid start ID for the interval")
@@ -70,7 +72,7 @@ def range_end(text: bytes) -> int:
     Returns the highest ID in the range. Raises `CommandError`.
     """
     try:
-        if text[:1] == b"(":
+        if text and text[0] == OPEN:
             value = ids.parse(text[1:], ids.MAX_HALF)
             if value == 0:
                 raise CommandError("ERR invalid end ID for the interval")

@@ -9,17 +9,18 @@ from anabranch.crdt.groups import Group
 from anabranch.crdt.local import Claim, Claimed, ConsumerMade, Delivered, entry_of
 from anabranch.crdt.merge import Finder
 from anabranch.crdt.pel import Pending
-from anabranch.crdt.pel_chunk import EntryRef
+from anabranch.crdt.slices import Entries
 from anabranch.crdt.stream import Stream
-from anabranch.region.engine.commands.arguments import (
-    entry_id,
-    entry_reply,
-    id_and_fields,
-    no_group,
-)
+from anabranch.region.engine.commands.arguments import entry_id, id_and_fields, no_group
 from anabranch.region.engine.commands.groups import head_of
 from anabranch.region.engine.commands.reading import ReadRequest, keyed_reply, parse_read
-from anabranch.region.engine.replies import NULL_ARRAY, REPLY_LATER, CommandError, Reply
+from anabranch.region.engine.replies import (
+    NULL_ARRAY,
+    REPLY_LATER,
+    CommandError,
+    EntriesReply,
+    Reply,
+)
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command
@@ -68,8 +69,8 @@ def xreadgroup(state: EngineState, session: Session, argv: list[bytes]) -> Reply
             results.append((stream.key, _history(state, stream, group, request, start)))
             continue
         entries = _deliver(state, stream, group, request)
-        if entries:
-            results.append((stream.key, entries))
+        if entries.count:
+            results.append((stream.key, EntriesReply(entries)))
     # `seen_ms` is a volatile statistic, without a local record. A command that was refused because
     # commits fail has raised an error before this line, and changes nothing (S13.4).
     for _, group in found:
@@ -83,24 +84,24 @@ def xreadgroup(state: EngineState, session: Session, argv: list[bytes]) -> Reply
     return NULL_ARRAY
 
 
-def _deliver(state: EngineState, stream: Stream, group: Group, request: ReadRequest) -> list[Reply]:
+def _deliver(state: EngineState, stream: Stream, group: Group, request: ReadRequest) -> Entries:
     """Delivers the entries that are not given yet (S7.3).
 
     One local record holds the given spans and the PEL entries (S13.1).
     """
     handout = undelivered.take(stream, group, request.count)
-    if not handout.entries:
-        return []
-    record = Delivered(
-        head_of(state, stream, group),
-        request.consumer,
-        [EntryRef(entry.region_id, entry.counter, entry.entry_id) for entry in handout.entries],
-        handout.spans,
-        group.delivery.entries_read + len(handout.entries),
-        request.no_ack,
-    )
-    state.writer.record(record)
-    return [entry_reply(entry) for entry in handout.entries]
+    entries = handout.entries
+    if entries.count:
+        record = Delivered(
+            head_of(state, stream, group),
+            request.consumer,
+            entries.references(),
+            handout.spans,
+            group.delivery.entries_read + entries.count,
+            request.no_ack,
+        )
+        state.writer.record(record)
+    return entries
 
 
 def _history(

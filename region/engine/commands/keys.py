@@ -133,7 +133,7 @@ def _rename(state: EngineState, source_key: bytes, target_key: bytes) -> None:
             f"(crdt-unit-max-bytes is {limit})"
         )
     state.writer.require_issue()
-    entries = merge.forward(source.logs, 0, ids.MAX_ID, -1)
+    entries = merge.forward(source.logs, 0, ids.MAX_ID, -1).listed()
     last_id = source.last_id()
     deadline = source.winning_deadline()
     state.writer.issue(Delete(source_key, dict(state.keyspace.vector)))
@@ -145,7 +145,8 @@ def _rename(state: EngineState, source_key: bytes, target_key: bytes) -> None:
         if entry.entry_id != previous_id:
             state.journal.add(
                 target,
-                entry.entry_id,
+                ids.ms_of(entry.entry_id),
+                ids.seq_of(entry.entry_id),
                 encode_names(entry.fields[::2]),
                 encode_values(entry.fields[1::2]),
             )

@@ -5,17 +5,22 @@ from __future__ import annotations
 from typing import Final
 
 from anabranch.crdt import ids, merge
-from anabranch.crdt.merge import Entry
 from anabranch.region.engine.commands.arguments import (
     SYNTAX_ERROR,
     entry_id,
-    entry_reply,
     integer,
     range_end,
     range_start,
     timeout_ms,
 )
-from anabranch.region.engine.replies import NULL_ARRAY, REPLY_LATER, CommandError, MapReply, Reply
+from anabranch.region.engine.replies import (
+    NULL_ARRAY,
+    REPLY_LATER,
+    CommandError,
+    EntriesReply,
+    MapReply,
+    Reply,
+)
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command
@@ -48,7 +53,7 @@ def xrange(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
         return NULL_ARRAY if stream is not None else []
     if stream is None:
         return []
-    return [entry_reply(entry) for entry in merge.forward(stream.logs, start, end, count)]
+    return EntriesReply(merge.forward(stream.logs, start, end, count))
 
 
 def xrevrange(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
@@ -61,7 +66,7 @@ def xrevrange(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
         return NULL_ARRAY if stream is not None else []
     if stream is None:
         return []
-    return [entry_reply(entry) for entry in merge.backward(stream.logs, start, end, count)]
+    return EntriesReply(merge.backward(stream.logs, start, end, count))
 
 
 class ReadRequest:
@@ -182,17 +187,9 @@ def xread(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
             newest = None if stream is None else merge.last_entry(stream.logs)
             if newest is not None and stream is not None:
                 stream.xread_high_id = max(stream.xread_high_id, newest.entry_id)
-                results.append(
-                    (
-                        key,
-                        [
-                            entry_reply(entry)
-                            for entry in merge.backward(
-                                stream.logs, newest.entry_id, ids.MAX_ID, -1
-                            )[::-1]
-                        ],
-                    )
-                )
+                # More than one if regions duplicated the ID.
+                last = merge.forward(stream.logs, newest.entry_id, ids.MAX_ID, -1)
+                results.append((key, EntriesReply(last)))
             above = last_id
             resolved[request.ids_at + position] = ids.format_id(above)
             continue
@@ -200,12 +197,12 @@ def xread(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
             above = entry_id(text)
         if stream is None or above == ids.MAX_ID:
             continue
-        entries: list[Entry] = merge.forward(
+        entries = merge.forward(
             stream.logs, above + 1, ids.MAX_ID, request.count if request.count else -1
         )
-        if entries:
-            stream.xread_high_id = max(stream.xread_high_id, entries[-1].entry_id)
-            results.append((key, [entry_reply(entry) for entry in entries]))
+        if entries.count:
+            stream.xread_high_id = max(stream.xread_high_id, entries.last_id())
+            results.append((key, EntriesReply(entries)))
     if results:
         return keyed_reply(session, results)
     if request.block_ms >= 0 and not state.waiting.is_executing:

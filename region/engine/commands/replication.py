@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from anabranch.crdt import ids
-from anabranch.crdt.region_log import LogCursor
+from anabranch.crdt.cursor import LogCursor
 from anabranch.crdt.vector import Vector, includes
 from anabranch.region.engine.commands.arguments import (
     SYNTAX_ERROR,

@@ -6,8 +6,8 @@ from typing import Final, Optional
 
 from anabranch.crdt import ids, merge, undelivered
 from anabranch.crdt.groups import Group
-from anabranch.crdt.merge import Entry
 from anabranch.crdt.pel import PelCursor, Pending
+from anabranch.crdt.slices import Entry
 from anabranch.crdt.stream import Stream
 from anabranch.region.engine.commands.arguments import (
     NO_SUCH_KEY,
@@ -19,7 +19,7 @@ from anabranch.region.engine.commands.arguments import (
     option_error,
 )
 from anabranch.region.engine.idempotency import configuration
-from anabranch.region.engine.replies import CommandError, MapReply, Reply
+from anabranch.region.engine.replies import CommandError, EntriesReply, MapReply, Reply
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command
@@ -92,9 +92,7 @@ def stream_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     count = integer(argv[5]) if len(argv) == 6 else 10
     if count < 0:
         count = 10
-    entries: list[Reply] = [
-        entry_reply(entry) for entry in merge.forward(stream.logs, 0, ids.MAX_ID, count or -1)
-    ]
+    entries = EntriesReply(merge.forward(stream.logs, 0, ids.MAX_ID, count or -1))
     groups: list[Reply] = [
         _full_group(stream, stream.groups[name], count) for name in sorted(stream.groups)
     ]

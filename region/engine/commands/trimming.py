@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from anabranch.crdt import merge
+from anabranch.crdt.cursor import LogCursor
 from anabranch.crdt.effects import Trim
-from anabranch.crdt.region_log import LogCursor, RegionLog
+from anabranch.crdt.region_log import RegionLog
 from anabranch.crdt.stream import Stream
 from anabranch.crdt.vector import Vector
 from anabranch.region.engine.commands.arguments import SYNTAX_ERROR, entry_id, integer
@@ -114,6 +115,19 @@ def trim(state: EngineState, stream: Stream, request: TrimRequest) -> int:
         state.writer.require_issue()
         state.writer.issue(Trim(stream.key, prefix, request.references == "DELREF"))
     return before - stream.length()
+
+
+def room_before_trim(stream: Stream, request: TrimRequest) -> int:
+    """How many entries can be added to the stream, and `trim` still removes none.
+
+    0 unless the request is MAXLEN with `~`, which removes whole nodes only.
+    """
+    if request.strategy != "MAXLEN" or not request.is_approximate:
+        return 0
+    smallest = min(
+        (log.rax.nodes[0].live() for log in stream.logs.values() if log.rax.nodes), default=0
+    )
+    return max(smallest - 1 - (stream.length() - request.threshold), 0)
 
 
 def _prefix(stream: Stream, request: TrimRequest) -> Vector:

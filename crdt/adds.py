@@ -1,0 +1,78 @@
+"""Runs of adds: entries that this region adds to one stream, one right after the other.
+
+The entries of a run have the same field names, the same ms, and seqs at intervals of `SEQ_STRIDE`,
+as `*` gives them to adds of one ms (S4.1). So each follows the one before it by the same few bytes,
+`FOLLOWS`, and a run is encoded as in a node: `FOLLOWS`, length and payload of each entry.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from anabranch.crdt.encoding import varint
+from anabranch.crdt.ids import MAX_HALF, SEQ_STRIDE
+from anabranch.crdt.scan import NEXT_COUNTER, SAME_MS, SAME_NAMES, Scan, word
+
+FOLLOWS: Final = bytes([SAME_NAMES | SAME_MS | NEXT_COUNTER]) + varint(SEQ_STRIDE)
+
+
+class Adds:
+    """A run that follows the entry with the ID `ms`-`seq` and the counter `counter`.
+
+    `data` holds its entries, at least one. The run is taken in pieces, each of which fits one node:
+    `walk` stands on the first entry that is not taken, while `is_left` is True.
+    """
+
+    def __init__(self, names: bytes, data: bytes, ms: int, seq: int, counter: int) -> None:
+        self.names: Final = names
+        self.data: Final = data
+        self.ms: Final = ms
+        self.walk: Final = Scan(data, counter)
+        self.walk.ms_word = word(ms)
+        self.walk.seq_word = word(seq)
+        self.is_left = self.walk.step()
+
+    def take(self, entries_max: int, bytes_max: int) -> AddsPiece:
+        """Takes the next entries: at least one, and no more than fit `entries_max` and `bytes_max`.
+
+        0 means no limit.
+        """
+        walk = self.walk
+        piece = AddsPiece(self, walk.copy())
+        start = walk.start
+        while True:
+            piece.end = int(walk.next)
+            piece.count += 1
+            piece.last_seq = walk.seq
+            piece.last_counter = walk.counter
+            self.is_left = walk.step()
+            if (
+                not self.is_left
+                or piece.count == entries_max
+                or (bytes_max and walk.next - start > bytes_max)
+            ):
+                return piece
+
+
+class AddsPiece:
+    """Entries of a run that one node takes. `first` stands on the first of them."""
+
+    def __init__(self, adds: Adds, first: Scan) -> None:
+        self.names: Final = adds.names
+        self.ms: Final = adds.ms
+        self.first: Final = first
+        self._data: Final = adds.data
+        self.count = 0
+        # Offset after the last entry, and what it bears.
+        self.end = 0
+        self.last_seq = 0
+        self.last_counter = 0
+
+    def data(self) -> bytes:
+        """Returns the bytes up to the last entry, in which `first` stands."""
+        return self._data[: self.end]
+
+
+def room_after(seq: int) -> int:
+    """Returns how many entries of the same ms may follow that with this seq."""
+    return (MAX_HALF - seq) // SEQ_STRIDE

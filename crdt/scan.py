@@ -1,0 +1,182 @@
+"""Walking the entries of a packed node or of a run of adds, whose layout `crdt/node.py` describes.
+
+Compiled code keeps the halves of an ID in machine words of 64 bits. There a half of 2**63 or more
+is a negative number, and in interpreted code it is a positive one. So words are made by `word`,
+compared by `is_below` and turned into numbers by `unsigned`. Most code reads `ms`, `seq`, `counter`
+and `id`, which are plain numbers.
+"""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import Final
+
+from mypy_extensions import i64, mypyc_attr
+
+from anabranch.crdt.ids import MAX_HALF
+
+DELETED: Final = 1
+SAME_NAMES: Final = 2
+SAME_MS: Final = 4
+NEXT_COUNTER: Final = 8
+
+
+def is_below(one: i64, other: i64) -> bool:
+    """Whether a word is lower than another, both without a sign."""
+    return (one < other) != ((one < 0) != (other < 0))
+
+
+IS_COMPILED: Final = not isinstance(is_below, FunctionType)
+"""Whether this module is compiled, and so all modules of the data."""
+
+
+def word(number: int) -> i64:
+    """Returns an unsigned number of 64 bits as a word."""
+    if not IS_COMPILED:
+        return number
+    return (i64(number >> 32) << 32) | i64(number & 0xFFFFFFFF)
+
+
+def unsigned(number: i64) -> int:
+    """Returns a word as an unsigned number."""
+    return number if number >= 0 else int(number) & MAX_HALF
+
+
+@mypyc_attr(acyclic=True)
+class Scan:
+    """Walks a buffer of entries forward, deleted ones included.
+
+    After `step` returned True, the attributes describe one entry. `step` reads the varints that
+    each entry has in place, without calls, because every read and merge runs through it. It raises
+    IndexError where the bytes end early, and ValueError where a number has more than 64 bits.
+    """
+
+    def __init__(self, data: bytes, base_counter: int) -> None:
+        self.data = data
+        # Offset of the entry after the current one.
+        self.next: i64 = 0
+        # Offset of the current entry's flags.
+        self.start: i64 = 0
+        self.flags: i64 = 0
+        self.ms_word: i64 = 0
+        self.seq_word: i64 = 0
+        self.counter_word: i64 = base_counter
+        # The payload is data[payload_start:next].
+        self.payload_start: i64 = 0
+
+    def step(self) -> bool:
+        """Moves to the next entry; returns False at the end."""
+        data = self.data
+        offset = self.next
+        if offset >= len(data):
+            return False
+        self.start = offset
+        flags: i64 = data[offset]
+        self.flags = flags
+        offset += 1
+        seq_base: i64 = 0
+        delta: i64 = 0
+        if flags & SAME_MS:
+            seq_base = self.seq_word
+        else:
+            delta, offset = _word_at(data, offset)
+            self.ms_word += delta
+        byte: i64 = data[offset]
+        offset += 1
+        delta = byte & 127
+        shift: i64 = 7
+        while byte > 127:
+            byte = data[offset]
+            offset += 1
+            delta |= (byte & 127) << shift
+            shift += 7
+        if shift > 63:
+            _check(byte, shift)
+        self.seq_word = seq_base + delta
+        if flags & NEXT_COUNTER:
+            self.counter_word += 1
+        else:
+            delta, offset = _word_at(data, offset)
+            self.counter_word += delta
+        byte = data[offset]
+        offset += 1
+        delta = byte & 127
+        shift = 7
+        while byte > 127:
+            byte = data[offset]
+            offset += 1
+            delta |= (byte & 127) << shift
+            shift += 7
+        if shift > 63:
+            _check(byte, shift)
+        self.payload_start = offset
+        self.next = offset + delta
+        return True
+
+    @property
+    def ms(self) -> int:
+        return unsigned(self.ms_word)
+
+    @property
+    def seq(self) -> int:
+        return unsigned(self.seq_word)
+
+    @property
+    def counter(self) -> int:
+        return self.counter_word
+
+    def id(self) -> int:
+        ms = self.ms_word
+        seq = self.seq_word
+        if ms >= 0 and seq >= 0:
+            return (int(ms) << 64) | int(seq)
+        return (unsigned(ms) << 64) | unsigned(seq)
+
+    def is_up_to(self, ms: i64, seq: i64) -> bool:
+        """Whether the ID of the current entry is not above the one of these words."""
+        if self.ms_word == ms:
+            return not is_below(seq, self.seq_word)
+        return is_below(self.ms_word, ms)
+
+    def is_from(self, ms: i64, seq: i64) -> bool:
+        """Whether the ID of the current entry is not below the one of these words."""
+        if self.ms_word == ms:
+            return not is_below(self.seq_word, seq)
+        return is_below(ms, self.ms_word)
+
+    def payload(self) -> bytes:
+        return self.data[self.payload_start : self.next]
+
+    def copy(self) -> Scan:
+        """Returns a walk that stands where this one does."""
+        other = Scan(self.data, 0)
+        other.next = self.next
+        other.start = self.start
+        other.flags = self.flags
+        other.ms_word = self.ms_word
+        other.seq_word = self.seq_word
+        other.counter_word = self.counter_word
+        other.payload_start = self.payload_start
+        return other
+
+
+def _word_at(data: bytes, offset: i64) -> tuple[i64, i64]:
+    """Returns the varint at an offset, and the offset after it. Raises ValueError."""
+    byte: i64 = data[offset]
+    offset += 1
+    number: i64 = byte & 127
+    shift: i64 = 7
+    while byte > 127:
+        byte = data[offset]
+        offset += 1
+        number |= (byte & 127) << shift
+        shift += 7
+    if shift > 63:
+        _check(byte, shift)
+    return number, offset
+
+
+def _check(last: i64, shift: i64) -> None:
+    """Raises ValueError if a varint has more than 64 bits: it ends with `last`, before `shift`."""
+    if shift > 70 or last > 1:
+        raise ValueError("a number has more than 64 bits")

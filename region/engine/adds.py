@@ -1,0 +1,111 @@
+"""Runs of adds: an XADD and those that follow it, with other values only, in a client's input.
+
+A run begins with an XADD with `*` for its ID, which is executed as any command. It may have
+MAXLEN with `~`: then the run ends before an add after which entries are to be removed.
+The adds that follow it in the input, and differ from it only in their values, are issued together,
+under the same reading of the clock. Each is a unit of its own (S1.2), and its effect, ID and reply
+are those that it would have alone. An add after which something else must happen before the next
+one is not followed by others: `may_follow` names the cases.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Optional
+
+from anabranch.crdt import adds
+from anabranch.crdt.ids import MAX_HALF, SEQ_STRIDE, make
+from anabranch.crdt.node import decode_fields
+from anabranch.crdt.stream import Stream
+from anabranch.region.engine.journal import Journal
+from anabranch.region.engine.session import Session
+from anabranch.region.engine.settings import CachedSettings
+from anabranch.region.engine.waiting import BlockedReads
+
+
+class AddedIds:
+    """The replies to the adds of a run: `count` IDs of one ms, at intervals of `SEQ_STRIDE`."""
+
+    def __init__(self, ms: int, first_seq: int, count: int) -> None:
+        self.ms: Final = ms
+        self.first_seq: Final = first_seq
+        self.count: Final = count
+
+    def ids(self) -> list[int]:
+        return [make(self.ms, self.first_seq + n * SEQ_STRIDE) for n in range(self.count)]
+
+
+class RunOfAdds:
+    """The run whose last add is the last command executed; none otherwise (`stream` is None)."""
+
+    def __init__(self, journal: Journal, cached: CachedSettings) -> None:
+        self._journal: Final = journal
+        self._cached: Final = cached
+        self._stream: Optional[Stream] = None
+        self._names = b""
+        self._ms = 0
+        self._seq = 0
+        self._room = 0
+        self._words: list[bytes] = []
+        self.first_value = 0
+
+    def begin(
+        self,
+        stream: Stream,
+        names: bytes,
+        ms: int,
+        seq: int,
+        words: list[bytes],
+        first_value: int,
+        room: int = MAX_HALF,
+    ) -> None:
+        """The XADD `words` that begins a run added the entry `ms`-`seq`; no EXEC runs it.
+
+        `first_value` is the index of the first value in `words`. At most `room` adds may follow.
+        """
+        self._stream = stream
+        self._names = names
+        self._ms = ms
+        self._seq = seq
+        self._words = words
+        self.first_value = first_value
+        self._room = room
+
+    def end(self) -> None:
+        """Another command begins."""
+        self._stream = None
+
+    def may_follow(self, session: Session, reads: BlockedReads, input_bytes: int) -> int:
+        """How many adds may follow; `input_bytes` are not less than what they hold.
+
+        None may, if the last command was no such add, if `reads` block on the key, which each add
+        wakes, if CLIENT REPLY suppresses replies, if so many bytes could wait for the disk that an
+        add is refused (S14), or if the last add did not go into a node of its names.
+        """
+        stream = self._stream
+        if stream is None or self._room == 0:
+            return 0
+        nodes = stream.log(self._journal.keyspace.region_id).rax.nodes
+        if (
+            session.reply_mode != "on"
+            or stream.key in reads.by_key
+            or self._journal.pending_bytes() + input_bytes > self._cached.uncommitted_max_bytes
+            or not nodes
+            or nodes[-1].names != self._names
+        ):
+            return 0
+        return min(adds.room_after(self._seq), self._room)
+
+    def words(self, values: bytes) -> tuple[bytes, ...]:
+        """The command that is an add of the run with these encoded values."""
+        fields = decode_fields(self._names, values)
+        return (*self._words[: self.first_value - 1], *fields)
+
+    def follow(self, data: bytes, count: int) -> AddedIds:
+        """Issues the adds that follow: `data` holds `count` of them, encoded (`crdt/adds.py`)."""
+        stream = self._stream
+        assert stream is not None
+        self._journal.add_like(stream, self._ms, self._seq, self._names, data, count)
+        added = AddedIds(self._ms, self._seq + SEQ_STRIDE, count)
+        self._seq += count * SEQ_STRIDE
+        self._room -= count
+        return added

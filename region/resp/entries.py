@@ -1,0 +1,209 @@
+"""Turns entries into RESP bytes, straight from the packed nodes that hold them.
+
+The bytes are the same in RESP2 and RESP3. An entry is
+
+    *2  $<size> <ms>-<seq>  *<fields × 2>  $<size> <name>  $<size> <value>  …
+
+Nearly all entries of a node have the field names of the node. So the text before each value is made
+once for each list of names (`_heads`). Compiled code writes byte by byte, which is faster there
+than an object for each part; interpreted code formats, which is faster there.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from librt.strings import BytesWriter, read_i32_le, write_i32_le
+from mypy_extensions import i64, u8
+
+from anabranch.crdt.ids import SEQ_STRIDE
+from anabranch.crdt.node import decode_names, names_end
+from anabranch.crdt.scan import DELETED, IS_COMPILED, SAME_NAMES, Scan, unsigned, word
+from anabranch.crdt.slices import Entries, EntrySlice
+
+_TABLE_SIZE: Final = 1025
+_SIZES: Final[list[bytes]] = [b"$%d\r\n" % size for size in range(_TABLE_SIZE)]
+_ARRAYS: Final[list[bytes]] = [b"*%d\r\n" % size for size in range(_TABLE_SIZE)]
+_CRLF: Final = b"\r\n"
+# Lists of field names that are remembered, and the longest that is.
+_NAMES_MAX: Final = 4096
+_NAMES_BYTES_MAX: Final = 1024
+# Compiled code writes values up to this length byte by byte.
+_LOOP_BYTES_MAX: Final = 32 if IS_COMPILED else 0
+
+# Encoded names → the text before each value; the first part begins after the ID.
+_remembered: Final[dict[bytes, list[bytes]]] = {}
+
+
+def encode_entries(entries: Entries) -> bytes:
+    """Returns the bytes of an array of entries."""
+    out = BytesWriter()
+    count = entries.count
+    out.write(_ARRAYS[count] if count < _TABLE_SIZE else b"*%d\r\n" % count)
+    writer = _EntryWriter(out)
+    for piece in entries.slices:
+        if piece.is_descending and piece.count > 1:
+            _put_reversed(piece, out)
+        else:
+            scan = piece.scan()
+            heads = _heads(piece.names)
+            while True:
+                if not scan.flags & DELETED:
+                    writer.put(scan, heads)
+                if scan.next >= piece.end:
+                    break
+                scan.step()
+    return out.getvalue()
+
+
+def _put_reversed(piece: EntrySlice, out: BytesWriter) -> None:
+    """Appends the entries of a slice from the last to the first."""
+    upward = BytesWriter()
+    writer = _EntryWriter(upward)
+    begins = BytesWriter()
+    scan = piece.scan()
+    heads = _heads(piece.names)
+    while True:
+        if not scan.flags & DELETED:
+            write_i32_le(begins, len(upward))
+            writer.put(scan, heads)
+        if scan.next >= piece.end:
+            break
+        scan.step()
+    texts = upward.getvalue()
+    offsets = begins.getvalue()
+    n: i64 = piece.count
+    stop: i64 = len(texts)
+    while n > 0:
+        n -= 1
+        start = int(read_i32_le(offsets, n * 4))
+        out.write(texts[start:stop])
+        stop = start
+
+
+def put_ids(ms: int, first_seq: int, count: int, out: BytesWriter) -> None:
+    """Appends `count` IDs of one ms, whose seqs have the interval `SEQ_STRIDE`, as bulk strings."""
+    ms_text = b"%d-" % ms
+    seq = word(first_seq)
+    for _ in range(count):
+        if not IS_COMPILED or seq < 0:
+            text = b"%b%d" % (ms_text, unsigned(seq))
+            out.write(b"$%d\r\n%b\r\n" % (len(text), text))
+        else:
+            out.write(_SIZES[len(ms_text) + _digits(seq)])
+            out.write(ms_text)
+            _put_decimal(out, seq)
+            out.write(_CRLF)
+        seq += SEQ_STRIDE
+
+
+class _EntryWriter:
+    """Appends entries to `out`. It keeps the text of the last ms, which entries mostly share."""
+
+    def __init__(self, out: BytesWriter) -> None:
+        self._out: Final = out
+        self._ms_word: i64 = -1
+        self._ms_text = b""
+
+    def put(self, scan: Scan, heads: list[bytes]) -> None:
+        """Appends the entry on which `scan` stands; `heads` belong to its node's names."""
+        self._put_id(scan)
+        out = self._out
+        data = scan.data
+        offset = scan.payload_start
+        if not scan.flags & SAME_NAMES:
+            names = scan.payload()
+            names = names[: names_end(names)]
+            heads = _heads(names)
+            offset += len(names)
+        for head in heads:
+            out.write(head)
+            byte: i64 = data[offset]
+            offset += 1
+            size: i64 = byte & 127
+            shift: i64 = 7
+            while byte > 127:
+                byte = data[offset]
+                offset += 1
+                size |= (byte & 127) << shift
+                shift += 7
+            out.write(_SIZES[size] if size < _TABLE_SIZE else b"$%d\r\n" % size)
+            stop = offset + size
+            if size > _LOOP_BYTES_MAX:
+                out.write(data[offset:stop])
+                offset = stop
+            while offset < stop:
+                out.append(u8(data[offset]))
+                offset += 1
+        out.write(_CRLF if heads else b"\r\n*0\r\n")
+
+    def _put_id(self, scan: Scan) -> None:
+        out = self._out
+        ms = scan.ms_word
+        seq = scan.seq_word
+        if not IS_COMPILED or seq < 0:
+            text = b"%d-%d" % (unsigned(ms), unsigned(seq))
+            out.write(b"*2\r\n$%d\r\n%b" % (len(text), text))
+            return
+        if ms != self._ms_word or not self._ms_text:
+            self._ms_word = ms
+            self._ms_text = _ms_text(ms)
+        out.write(b"*2\r\n")
+        out.write(_SIZES[len(self._ms_text) + _digits(seq)])
+        out.write(self._ms_text)
+        _put_decimal(out, seq)
+
+
+def _heads(names: bytes) -> list[bytes]:
+    """The text before each value of entries with these encoded names.
+
+    It begins with the line break that ends what precedes it.
+    """
+    known = _remembered.get(names)
+    if known is not None:
+        return known
+    decoded = decode_names(names)
+    heads = [b"\r\n$%d\r\n%b\r\n" % (len(name), name) for name in decoded]
+    if heads:
+        heads[0] = b"\r\n*%d%b" % (2 * len(decoded), heads[0])
+    if len(names) <= _NAMES_BYTES_MAX:
+        if len(_remembered) >= _NAMES_MAX:
+            _remembered.clear()
+        _remembered[names] = heads
+    return heads
+
+
+def _ms_text(ms: i64) -> bytes:
+    """The text of an ID up to the hyphen."""
+    if ms < 0:
+        return b"%d-" % unsigned(ms)
+    out = BytesWriter()
+    _put_decimal(out, ms)
+    out.append(45)
+    return out.getvalue()
+
+
+def _digits(number: i64) -> i64:
+    """How many digits a number from 0 on has."""
+    count: i64 = 1
+    while number >= 10:
+        number //= 10
+        count += 1
+    return count
+
+
+def _put_decimal(out: BytesWriter, number: i64) -> None:
+    """Appends the digits of a number from 0 on."""
+    start: i64 = len(out)
+    while number >= 10:
+        tenth: i64 = number // 10
+        out.append(u8(48 + number - tenth * 10))
+        number = tenth
+    out.append(u8(48 + number))
+    stop: i64 = len(out) - 1
+    while start < stop:
+        first = out[start]
+        out[start] = out[stop]
+        out[stop] = first
+        start += 1
+        stop -= 1

@@ -1,0 +1,166 @@
+"""Commands that follow another one in a client's input and differ from it in some arguments only.
+
+A producer that pipelines sends XADD after XADD with other values. Their bytes are those of the
+first up to its first value, between two values, and after the last one. So each of them is found by
+comparing these texts, without making an object for an argument.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64, u8
+
+from anabranch.crdt.encoding import write_varint
+from anabranch.crdt.scan import IS_COMPILED
+
+# No further command is taken once those taken have so many bytes: so a run of adds makes a block of
+# the effect log little larger.
+BYTES_MAX: Final = 64 << 10
+# Compiled code appends arguments up to this length byte by byte.
+_LOOP_BYTES_MAX: Final = 32 if IS_COMPILED else 0
+
+
+def after_arguments(data: bytes, began: i64, count: i64) -> i64:
+    """Returns where the first `count` arguments end of a whole command that begins at `began`."""
+    at = began + 2
+    while data[at] != 13:
+        at += 1
+    at += 2
+    while count > 0:
+        at += 1
+        size: i64 = 0
+        while data[at] != 13:
+            size = size * 10 + data[at] - 48
+            at += 1
+        at += size + 4
+        count -= 1
+    return at
+
+
+class LikeCommands:
+    """The commands from `offset` on in `data` that are like the one that began at `began`.
+
+    That one ends at `offset`. Its argument `first_index` may differ, and every second one after it.
+    """
+
+    def __init__(
+        self, data: bytes, began: int, offset: int, first_index: int, argument_bytes_max: int
+    ) -> None:
+        self.offset: i64 = offset
+        self._data: Final = data
+        self._argument_bytes_max: i64 = argument_bytes_max
+        # Where the argument that was read last begins and ends, without its length.
+        self._start: i64 = 0
+        self._stop: i64 = 0
+        # Where these arguments of the command at hand begin, and where they end.
+        self._starts: Final[list[int]] = []
+        self._stops: Final[list[int]] = []
+        # Where the first of them begins in the first command, with its length.
+        self._first: i64 = after_arguments(data, began, first_index)
+        # The text before each of them.
+        self._texts: Final = [data[began : self._first]]
+
+    def take(self, before: bytes, count_max: int, out: BytesWriter) -> int:
+        """Takes up to `count_max` commands; see `RequestParser.take_like`."""
+        head = self._texts[0]
+        if self._data[self.offset : self.offset + len(head)] != head:
+            return 0
+        self._find_texts()
+        count = 0
+        while count < count_max and len(out) < BYTES_MAX and self._is_like():
+            out.write(before)
+            if len(self._texts) == 1:
+                self._put_one(out)
+            else:
+                self._put(out)
+            self.offset = self._stop + 2
+            count += 1
+        return count
+
+    def _find_texts(self) -> None:
+        """Finds the other texts, each of which ends one argument and holds the next one."""
+        at = self._first
+        while self._read(at) and self._stop + 2 < self.offset:
+            begin = self._stop
+            self._read(begin + 2)
+            at = self._stop + 2
+            self._texts.append(self._data[begin:at])
+
+    def _is_like(self) -> bool:
+        """Whether the command at `offset` is whole and like the first; finds its arguments."""
+        data = self._data
+        at = self.offset
+        if len(self._texts) == 1:
+            stop = at + len(self._texts[0])
+            return data[at:stop] == self._texts[0] and self._read(stop)
+        self._starts.clear()
+        self._stops.clear()
+        for text in self._texts:
+            stop = at + len(text)
+            if data[at:stop] != text or not self._read(stop):
+                return False
+            self._starts.append(int(self._start))
+            self._stops.append(int(self._stop))
+            at = self._stop
+        return True
+
+    def _read(self, at: i64) -> bool:
+        """Reads the argument whose length begins at `at`, if it is whole and in plain form."""
+        data = self._data
+        end: i64 = len(data)
+        if at + 4 > end or data[at] != 36:  # $
+            return False
+        at += 1
+        size: i64 = 0
+        first = at
+        while at < end and 48 <= data[at] <= 57 and size <= self._argument_bytes_max:
+            size = size * 10 + data[at] - 48
+            at += 1
+        digits = at - first
+        if (
+            digits == 0
+            or (data[first] == 48 and digits > 1)
+            or size > self._argument_bytes_max
+            or at + 2 + size + 2 > end
+            or data[at] != 13
+        ):
+            return False
+        self._start = at + 2
+        self._stop = self._start + size
+        return True
+
+    def _put_one(self, out: BytesWriter) -> None:
+        """Appends the only argument of a command."""
+        size = self._stop - self._start
+        write_varint(out, size + _varint_size(size))
+        self._put_argument(out, self._start, self._stop)
+
+    def _put(self, out: BytesWriter) -> None:
+        """Appends the arguments of a command."""
+        total: i64 = 0
+        for n in range(len(self._starts)):
+            size: i64 = self._stops[n] - self._starts[n]
+            total += size + _varint_size(size)
+        write_varint(out, total)
+        for n in range(len(self._starts)):
+            self._put_argument(out, self._starts[n], self._stops[n])
+
+    def _put_argument(self, out: BytesWriter, start: i64, stop: i64) -> None:
+        data = self._data
+        write_varint(out, stop - start)
+        if stop - start > _LOOP_BYTES_MAX:
+            out.write(data[start:stop])
+            return
+        while start < stop:
+            out.append(u8(data[start]))
+            start += 1
+
+
+def _varint_size(number: i64) -> i64:
+    size: i64 = 1
+    while number > 127:
+        number >>= 7
+        size += 1
+    return size

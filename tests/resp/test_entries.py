@@ -1,0 +1,99 @@
+"""Entries that are encoded from packed nodes, compared with the same entries as lists."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from anabranch.crdt import merge
+from anabranch.crdt.ids import MAX_HALF, MAX_ID, make
+from anabranch.crdt.node import encode_names, encode_values
+from anabranch.crdt.region_log import NodeLimits, RegionLog
+from anabranch.crdt.scan import Scan, is_below, unsigned, word
+from anabranch.region.engine.replies import EntriesReply, MapReply, Reply, listed
+from anabranch.region.resp.encoder import encode
+
+FIELDS = (
+    [b"f", b"v"],
+    [b"f", b""],
+    [b"", b"x" * 32],
+    [b"a", b"1" * 33, b"b", b"2" * 200],
+    [b"\xff" * 1100, b"\r\n" * 700],
+    [b"many", b"x" * 20_000],
+    [word for number in range(12) for word in (b"n%d" % number, b"%d" % number)],
+)
+GAPS = (1, 1000, 1 << 63, 1 << 64, (3 << 64) + 7, 1 << 127)
+
+
+def encoded(reply: Reply, protocol: int) -> bytes:
+    out: list[bytes] = []
+    encode(reply, protocol, out)
+    return b"".join(out)
+
+
+def log_of(region_id: int, steps: list[tuple[int, int, bool]]) -> RegionLog:
+    """A log of small nodes. A step is a gap to the ID before, fields, and whether it is gone."""
+    log = RegionLog(region_id, NodeLimits(3, 4096))
+    entry_id = 0
+    gone: list[int] = []
+    for counter, (gap, fields, is_gone) in enumerate(steps, 1):
+        entry_id += GAPS[gap]
+        if entry_id > MAX_ID:
+            break
+        names, values = FIELDS[fields][::2], FIELDS[fields][1::2]
+        log.append(
+            entry_id >> 64, entry_id & MAX_HALF, counter, encode_names(names), encode_values(values)
+        )
+        gone += [counter] * is_gone
+    for counter in gone:
+        log.remove(counter)
+    return log
+
+
+steps = st.lists(
+    st.tuples(st.integers(0, len(GAPS) - 1), st.integers(0, len(FIELDS) - 1), st.booleans()),
+    max_size=14,
+)
+
+
+@settings(max_examples=200)
+@given(steps, steps, st.integers(-1, 9))
+def test_slices_have_the_bytes_of_lists(
+    one: list[tuple[int, int, bool]], other: list[tuple[int, int, bool]], count: int
+) -> None:
+    logs = {1: log_of(1, one), 2: log_of(2, other)}
+    for read in (merge.forward, merge.backward):
+        reply = EntriesReply(read(logs, 0, MAX_ID, count))
+        for protocol in (2, 3):
+            assert encoded(reply, protocol) == encoded(listed(reply), protocol)
+            nested: Reply = MapReply([b"s", reply, b"t", [reply, reply]])
+            assert encoded(nested, protocol) == encoded(listed(nested), protocol)
+
+
+def test_a_slice_stays_as_it_was() -> None:
+    """A reply in MULTI is sent after EXEC, when later commands have changed the node."""
+    log = log_of(1, [(1, 0, False)] * 3)
+    replies = [
+        EntriesReply(read({1: log}, 0, MAX_ID, -1)) for read in (merge.forward, merge.backward)
+    ]
+    before = [encoded(listed(reply), 2) for reply in replies]
+    log.remove(2)
+    log.append(9, 9, 4, encode_names([b"f"]), encode_values([b"late"]))
+    log.remove_prefix(3)
+    assert [encoded(reply, 2) for reply in replies] == before
+
+
+def test_words_order_like_numbers() -> None:
+    """Compiled code keeps halves of 2**63 and above as negative numbers."""
+    halves = [0, 1, (1 << 32) - 1, 1 << 32, (1 << 63) - 1, 1 << 63, (1 << 63) + 1, MAX_HALF]
+    for one in halves:
+        assert unsigned(word(one)) == one
+        for other in halves:
+            assert is_below(word(one), word(other)) == (one < other)
+            scan = Scan(b"", 0)
+            scan.ms_word, scan.seq_word = word(one), word(other)
+            assert (scan.ms, scan.seq, scan.id()) == (one, other, make(one, other))
+            for bound in halves:
+                ms, seq = word(one), word(bound)
+                assert scan.is_up_to(ms, seq) == (other <= bound)
+                assert scan.is_from(ms, seq) == (other >= bound)

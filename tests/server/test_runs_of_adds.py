@@ -1,0 +1,259 @@
+"""Runs of adds: a pipeline has the effects and replies that its commands have one by one."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from anabranch.crdt import merge
+from anabranch.crdt.apply import apply
+from anabranch.crdt.block import read_effects, read_units
+from anabranch.crdt.effects import AddRun, dots_of
+from anabranch.crdt.ids import MAX_HALF, MAX_ID, make
+from anabranch.crdt.keyspace import Keyspace
+from anabranch.crdt.region_log import NodeLimits
+from anabranch.crdt.scan import Scan
+from anabranch.crdt.slices import Entry
+from anabranch.region.client_connection import ClientConnection
+from anabranch.region.clients import Clients
+from anabranch.region.engine.rows import BlockRow
+from anabranch.region.engine.settings import Settings
+from tests.support.engines import single
+
+NOW_MS = 1_700_000_000_000
+
+
+class StillClock:
+    def __init__(self) -> None:
+        self.ms = NOW_MS
+
+    def now_ms(self) -> int:
+        return self.ms
+
+    def steady_ms(self) -> int:
+        return self.ms
+
+    def steady_ns(self) -> int:
+        return self.ms * 1_000_000
+
+
+class Region:
+    """A region with clients, and the bytes that each of them has got."""
+
+    def __init__(self, region_id: int = 1, **settings: str) -> None:
+        self.clock = StillClock()
+        named = {name.replace("_", "-"): value for name, value in settings.items()}
+        self.engine = single(region_id, NOW_MS, Settings({"appendfsync": "no", **named}))
+        self.clients = Clients(self.engine, self.clock, self.engine.settings)
+        self.connections: dict[str, ClientConnection] = {}
+        self.got: dict[str, bytes] = {}
+        self.blocks: list[BlockRow] = []
+
+    def client(self, name: str) -> ClientConnection:
+        if name not in self.connections:
+            self.connections[name] = self.clients.connect("127.0.0.1:1", "127.0.0.1:2")
+            self.got[name] = b""
+        return self.connections[name]
+
+    def feed(self, data: bytes, name: str = "a") -> None:
+        connection = self.client(name)
+        connection.received(data)
+        while connection.wants_turn:
+            connection.turn()
+        for late in self.engine.take_replies():
+            self.clients.answer(late)
+        self.collect()
+
+    def collect(self) -> None:
+        for name, connection in self.connections.items():
+            while connection.wants_turn:
+                connection.turn()
+            self.got[name] += connection.take_output()
+
+    def commit(self) -> None:
+        commit = self.engine.take_commit(self.clock.ms)
+        if commit is not None:
+            self.blocks += [row for row in commit.rows if isinstance(row, BlockRow)]
+            self.engine.committed(self.clock.ms)
+            self.clients.released(self.engine.committed_position)
+        self.collect()
+
+    def entries(self, key: bytes) -> list[Entry]:
+        stream = self.engine.keyspace.get(key)
+        return [] if stream is None else merge.forward(stream.logs, 0, MAX_ID, -1).listed()
+
+    def shown(self) -> tuple[object, ...]:
+        """All that the two ways of sending must agree in."""
+        keyspace = self.engine.keyspace
+        statistics = self.engine.statistics
+        return (
+            self.got,
+            dict(keyspace.vector),
+            keyspace.digest(),
+            {key: vars_of(self.entries(key)) for key in sorted(keyspace.keys)},
+            {key: stream.entries_added for key, stream in sorted(keyspace.keys.items())},
+            {key: dict(stream.header) for key, stream in sorted(keyspace.keys.items())},
+            statistics.commands,
+            statistics.calls,
+            {name: connection.session and connection.session.write_counter
+             for name, connection in self.connections.items()},
+        )  # fmt: skip
+
+
+def vars_of(entries: list[Entry]) -> list[tuple[int, int, int, list[bytes]]]:
+    return [(one.entry_id, one.region_id, one.counter, one.fields) for one in entries]
+
+
+def told(blocks: list[BlockRow]) -> list[tuple[bytes, int, str, int]]:
+    """Each effect with the command that issued it: what a reader of the log is told."""
+    found = []
+    for row in blocks:
+        for unit in read_units(row.block):
+            counter = unit.first
+            for effect in unit.effects:
+                kind = type(effect).__name__
+                if isinstance(effect, AddRun):
+                    scan = Scan(effect.data, effect.base_counter)
+                    while scan.step():
+                        found.append((unit.command, scan.counter, kind, scan.id()))
+                else:
+                    found.append((unit.command, counter, kind, 0))
+                counter += dots_of(effect)
+    return found
+
+
+def command(*words: bytes) -> bytes:
+    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(one), one) for one in words)
+
+
+def random_commands(draw: Random, count: int) -> list[bytes]:
+    """Commands of which most are adds that are like the one before."""
+    commands: list[bytes] = []
+    names: tuple[bytes, ...] = (b"f",)
+    key = b"s"
+    for _ in range(count):
+        if draw.random() < 0.15:
+            names = draw.choice([(b"f",), (b"f", b"g"), (b"g", b"f"), (b"f", b"f", b"x" * 130), ()])
+        if draw.random() < 0.1:
+            key = draw.choice([b"s", b"t", b"*"])
+        values = [bytes([97 + n]) * draw.choice([0, 1, 16, 33, 127, 128, 700]) for n in range(9)]
+        fields = [word for pair in zip(names, values, strict=False) for word in pair]
+        others = [
+            command(b"XLEN", key),
+            command(b"XADD", key, b"MAXLEN", b"~", b"3", b"*", b"f", b"v") * 4,
+            command(b"XADD", key, b"MAXLEN", b"~", b"30", b"*", b"f", b"v", b"g", b"w") * 9,
+            command(b"XADD", key, b"MAXLEN", b"=", b"9", b"*", b"f", b"v") * 2,
+            command(b"XADD", key, b"NOMKSTREAM", b"*", b"f", b"v"),
+            command(b"xadd", key, b"*", b"f", b"v"),
+            command(b"XADD", key, b"*", b"f"),
+            command(b"XADD", key, b"%d-*" % (NOW_MS + 5), b"f", b"v"),
+            command(b"XRANGE", key, b"-", b"+", b"COUNT", b"3"),
+            command(b"CLIENT", b"REPLY", draw.choice([b"ON", b"ON", b"SKIP", b"OFF"])),
+            command(b"DEL", draw.choice([b"s", b"t"])),
+            command(b"XTRIM", key, b"MAXLEN", b"2"),
+            command(b"WATCH", key),
+            command(b"MULTI"),
+            command(b"EXEC"),
+            command(b"XGROUP", b"CREATE", key, b"g", b"0", b"MKSTREAM"),
+            command(b"XREADGROUP", b"GROUP", b"g", b"c", b"COUNT", b"2", b"STREAMS", key, b">"),
+            b"XADD %b * f v\r\n" % key,
+            b"*5\r\n$04\r\nXADD\r\n",
+        ][: 18 if draw.random() < 0.99 else 19]
+        commands.append(
+            draw.choice(others) if draw.random() < 0.12 else command(b"XADD", key, b"*", *fields)
+        )
+    return commands
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_pipeline_is_its_commands_one_by_one(seed: int) -> None:
+    draw = Random(seed)
+    commands = random_commands(draw, 150)
+    settings = {"stream_node_max_entries": str(draw.choice([0, 3, 100]))}
+    one_by_one, piped = Region(7, **settings), Region(7, **settings)
+    n = 0
+    while n < len(commands):
+        stop = n + draw.choice([1, 2, 16, 100])
+        for each in commands[n:stop]:
+            one_by_one.feed(each)
+        data = b"".join(commands[n:stop])
+        cut = draw.randrange(len(data) + 1) if draw.random() < 0.3 else len(data)
+        piped.feed(data[:cut])
+        if cut < len(data):
+            piped.feed(data[cut:])
+        assert piped.shown() == one_by_one.shown()
+        if draw.random() < 0.3:
+            piped.commit()
+            one_by_one.commit()
+        n = stop
+    piped.commit()
+    one_by_one.commit()
+    assert told(piped.blocks) == told(one_by_one.blocks)
+    other = Keyspace(8, NodeLimits())
+    for row in piped.blocks:
+        counter = row.block.first
+        for effect in read_effects(row.block):
+            apply(other, effect, 7, counter, NOW_MS, False)
+            counter += dots_of(effect)
+        other.vector[7] = row.block.last
+    assert other.digest() == piped.engine.keyspace.digest()
+
+
+def test_a_run_wakes_readers_at_its_first_add() -> None:
+    """A reader that blocks gets the entry of the first add, as it does without pipelining."""
+    region = Region()
+    region.feed(command(b"XREAD", b"BLOCK", b"0", b"STREAMS", b"s", b"$"), "reader")
+    region.feed(command(b"XADD", b"s", b"*", b"f", b"v") * 3)
+    assert region.got["reader"].count(b"$1\r\nv\r\n") == 1
+    assert len(region.entries(b"s")) == 3
+
+
+def test_a_run_ends_where_too_much_waits_for_the_disk() -> None:
+    """Under `crdt-uncommitted-max-bytes` the same add is refused as without pipelining."""
+    add = command(b"XADD", b"s", b"*", b"f", b"v" * 100)
+    one_by_one, piped = (Region(crdt_uncommitted_max_bytes="2000") for _ in range(2))
+    for _ in range(40):
+        one_by_one.feed(add)
+    piped.feed(add * 40)
+    assert b"-MISCONF" in piped.got["a"]
+    assert piped.shown() == one_by_one.shown()
+
+
+def test_a_run_makes_a_block_little_larger() -> None:
+    """A block of the effect log must fit a message to a peer (S14)."""
+    region = Region(crdt_block_max_bytes="1024")
+    region.feed(command(b"XADD", b"s", b"*", b"f", b"v" * 50_000) * 20)
+    region.commit()
+    assert len(region.entries(b"s")) == 20
+    assert max(len(row.block.body) for row in region.blocks) < 250_000
+
+
+@pytest.mark.parametrize("rest", [b"*", b"*5\r", b"*5\r\n$4\r\nXADD", command(b"ECHO", b"x")])
+def test_what_follows_a_short_command_is_not_compared(rest: bytes) -> None:
+    for short in (command(b"INFO"), command(b"ECHO", b"x"), command(b"CLIENT", b"ID")):
+        region = Region()
+        region.feed(short * 2 + rest)
+        assert region.clients.figures()["internal_errors"] == 0
+        assert b"internal error" not in region.got["a"]
+
+
+def test_seqs_do_not_overflow() -> None:
+    """The run ends at the last seq of a ms; the next add has the next ms."""
+    region = Region()
+    last = make(NOW_MS, MAX_HALF - 2500)
+    region.feed(command(b"XADD", b"s", b"%d-*" % NOW_MS, b"f", b"v"))
+    region.feed(command(b"XSETID", b"s", b"%d-%d" % (NOW_MS, MAX_HALF - 2500)))
+    region.feed(command(b"XADD", b"s", b"*", b"f", b"v") * 6)
+    ids = [entry.entry_id for entry in region.entries(b"s")][1:]
+    assert len(ids) == 6 and ids == sorted(ids) and ids[0] > last
+    assert all(one % 1000 == 1 for one in (entry_id & MAX_HALF for entry_id in ids))
+    assert ids[2] >> 64 == NOW_MS + 1 or ids[3] >> 64 == NOW_MS + 1
+
+
+def test_replies_under_always_wait_for_the_commit() -> None:
+    region = Region(appendfsync="always")
+    region.feed(command(b"XADD", b"s", b"*", b"f", b"v") * 5)
+    assert region.got["a"] == b""
+    region.commit()
+    assert region.got["a"].count(b"\r\n") == 10
