@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Optional
 
-from anabranch.region.engine.replies import Reply
+from anabranch.region.engine.replies import ErrorReply, Reply
 from anabranch.sim import calls
 from anabranch.sim.calls import Call, Facts
 from anabranch.sim.twin.apply import apply
@@ -66,6 +66,16 @@ class TwinCore:
         """Ends a command that changes anything while commits fail (S13.4)."""
         if self.facts.error:
             raise error_with("MISCONF")
+
+    def is_refused_by_bytes(self) -> bool:
+        """Whether the region refuses the command because too much waits for the disk (S14)."""
+        limit = self.call.settings["crdt-uncommitted-max-bytes"]
+        assert isinstance(limit, int)
+        return (
+            isinstance(self.reply, ErrorReply)
+            and "crdt-uncommitted-max-bytes" in self.reply.message
+            and self.facts.pending_bytes > limit
+        )
 
     def next_issued(self) -> Optional[Plain]:
         """The effect that the region issued next, for the choices that it has."""

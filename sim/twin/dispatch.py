@@ -192,6 +192,9 @@ def _run_all(twin: TwinCore, session: Session, queued: list[tuple[bytes, ...]]) 
     for place, argv in enumerate(queued):
         twin.reply = actual[place] if place < len(actual) else None
         twin.later = list(zip(queued, actual, strict=False))[place + 1 :]
+        if twin.is_refused_by_bytes():
+            answers.append(twin.reply)
+            continue
         try:
             answer = HANDLERS[argv[0].upper()][1](twin, session, argv)
         except CommandError as error:
