@@ -56,7 +56,7 @@ class TwinCore:
 
     def require_issue(self) -> None:
         """Ends a command that would issue an effect while the region may not."""
-        if self.facts.state == "starting":
+        if self.facts.state == "starting" and not self.is_refused_for_disk():
             raise StartNotOver
         self.require_disk()
         if self.facts.state != "serving":
@@ -66,6 +66,12 @@ class TwinCore:
         """Ends a command that changes anything while commits fail (S13.4)."""
         if self.facts.error:
             raise error_with("MISCONF")
+
+    def is_refused_for_disk(self) -> bool:
+        """Whether the region refuses the command because commits fail (S13.4)."""
+        reply = self.reply
+        is_refusal = isinstance(reply, ErrorReply) and reply.message.startswith("MISCONF")
+        return is_refusal and self.facts.error != ""
 
     def is_refused_by_bytes(self) -> bool:
         """Whether the region refuses the command because too much waits for the disk (S14)."""

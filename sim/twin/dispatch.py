@@ -169,7 +169,7 @@ def _exec(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     is_changed = _is_changed(twin, session)
     is_void = is_changed and isinstance(twin.reply, NullArray)
     if not has_failed and not is_void and any(map(may_issue, queued)):
-        if twin.facts.state == "starting":
+        if twin.facts.state == "starting" and not twin.is_refused_for_disk():
             raise StartNotOver
     try:
         if has_failed:

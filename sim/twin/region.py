@@ -237,7 +237,7 @@ class TwinRegion(TwinCore):
             return False
         if self.reply.message.startswith("READONLY"):
             return self.facts.state in ("recovery", "lost")
-        return self.reply.message.startswith("MISCONF") and self.facts.error != ""
+        return self.is_refused_for_disk()
 
     def _disconnect(self, number: int) -> None:
         session = self.sessions.pop(number, None)
