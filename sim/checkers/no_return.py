@@ -13,8 +13,8 @@ from anabranch.sim.oracle.judge import LedgerJudge
 from anabranch.sim.oracle.state import KeyState
 from anabranch.sim.replies import entry_ids, field_of
 
-# Regions are looked into at every eighth call of `shown`.
-LOOKS_EVERY: Final = 8
+# Regions are looked into at every 16th call of `shown`.
+LOOKS_EVERY: Final = 16
 
 
 class NoReturn(LedgerJudge):
@@ -27,7 +27,7 @@ class NoReturn(LedgerJudge):
         self._times = 0
 
     def shown(self, shown: dict[int, Shown]) -> None:
-        """Every eighth time: looks into one region."""
+        """Every 16th time: looks into one region."""
         self._times += 1
         if shown and self._times % LOOKS_EVERY == 0:
             regions = sorted(shown)

@@ -208,6 +208,7 @@ class State:
         self.flush_tombstones: Vector = {}
 
     def key(self, key: bytes) -> KeyState:
+        """The key, made if need be."""
         found = self.keys.get(key)
         if found is None:
             found = self.keys[key] = KeyState(key, dict(self.flushed), dict(self.flush_tombstones))

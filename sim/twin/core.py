@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Optional
 
-from anabranch.region.engine.replies import Reply
+from anabranch.region.engine.replies import ErrorReply, Reply
 from anabranch.sim import calls
 from anabranch.sim.calls import Call, Facts
 from anabranch.sim.twin.apply import apply
@@ -56,7 +56,7 @@ class TwinCore:
 
     def require_issue(self) -> None:
         """Ends a command that would issue an effect while the region may not."""
-        if self.facts.state == "starting":
+        if self.facts.state == "starting" and not self.is_refused_for_disk():
             raise StartNotOver
         self.require_disk()
         if self.facts.state != "serving":
@@ -66,6 +66,22 @@ class TwinCore:
         """Ends a command that changes anything while commits fail (S13.4)."""
         if self.facts.error:
             raise error_with("MISCONF")
+
+    def is_refused_for_disk(self) -> bool:
+        """Whether the region refuses the command because commits fail (S13.4)."""
+        reply = self.reply
+        is_refusal = isinstance(reply, ErrorReply) and reply.message.startswith("MISCONF")
+        return is_refusal and self.facts.error != ""
+
+    def is_refused_by_bytes(self) -> bool:
+        """Whether the region refuses the command because too much waits for the disk (S14)."""
+        limit = self.call.settings["crdt-uncommitted-max-bytes"]
+        assert isinstance(limit, int)
+        return (
+            isinstance(self.reply, ErrorReply)
+            and "crdt-uncommitted-max-bytes" in self.reply.message
+            and self.facts.pending_bytes > limit
+        )
 
     def next_issued(self) -> Optional[Plain]:
         """The effect that the region issued next, for the choices that it has."""

@@ -169,7 +169,7 @@ def _exec(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     is_changed = _is_changed(twin, session)
     is_void = is_changed and isinstance(twin.reply, NullArray)
     if not has_failed and not is_void and any(map(may_issue, queued)):
-        if twin.facts.state == "starting":
+        if twin.facts.state == "starting" and not twin.is_refused_for_disk():
             raise StartNotOver
     try:
         if has_failed:
@@ -192,6 +192,9 @@ def _run_all(twin: TwinCore, session: Session, queued: list[tuple[bytes, ...]]) 
     for place, argv in enumerate(queued):
         twin.reply = actual[place] if place < len(actual) else None
         twin.later = list(zip(queued, actual, strict=False))[place + 1 :]
+        if twin.is_refused_by_bytes():
+            answers.append(twin.reply)
+            continue
         try:
             answer = HANDLERS[argv[0].upper()][1](twin, session, argv)
         except CommandError as error:

@@ -25,8 +25,8 @@ from anabranch.sim.twin.region import TwinRegion, decode
 from anabranch.sim.twin.replies import Mismatch, shown
 
 _BLOCKS_MAX: Final = 2000
-# Regions are looked into at every fourth call of `shown`.
-LOOKS_EVERY: Final = 4
+# Regions are looked into at every eighth call of `shown`.
+LOOKS_EVERY: Final = 8
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -81,7 +81,7 @@ class Twin(Checker):
             self.fail(call.at_ms, call.region, f"{title(call)}: {error}{_replied(call)}")
 
     def shown(self, shown: dict[int, Shown]) -> None:
-        """Every fourth time: looks at one key of one region, in turn."""
+        """Every eighth time: looks at one key of one region, in turn."""
         self._times += 1
         turn, rest = divmod(self._times, LOOKS_EVERY)
         if shown and self.setup.keys and rest == 0:

@@ -56,9 +56,9 @@ def rename(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
         return 0
     if argv[1] == argv[2]:
         return OK
-    twin.require_issue()
     if _is_too_large(twin):
         raise error_with("ERR")
+    twin.require_issue()
     entries = source.between(0, MAX_ID)
     last_id, won = source.last_id(), source.deadline()
     twin.issue(Delete(source.name, twin.vector()))

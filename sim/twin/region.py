@@ -215,7 +215,7 @@ class TwinRegion(TwinCore):
             if session.queued is None and may_issue(argv):
                 self.for_start.append((session, argv))
                 return REPLY_LATER
-        if self._is_refused(argv) or self._is_refused_by_bytes():
+        if self._is_refused(argv) or self.is_refused_by_bytes():
             if session.queued is not None:
                 session.end()
             return self.reply
@@ -237,17 +237,7 @@ class TwinRegion(TwinCore):
             return False
         if self.reply.message.startswith("READONLY"):
             return self.facts.state in ("recovery", "lost")
-        return self.reply.message.startswith("MISCONF") and self.facts.error != ""
-
-    def _is_refused_by_bytes(self) -> bool:
-        """Whether the region refuses the command because too much waits for the disk (S14)."""
-        limit = self.call.settings["crdt-uncommitted-max-bytes"]
-        assert isinstance(limit, int)
-        return (
-            isinstance(self.reply, ErrorReply)
-            and "crdt-uncommitted-max-bytes" in self.reply.message
-            and self.facts.pending_bytes > limit
-        )
+        return self.is_refused_for_disk()
 
     def _disconnect(self, number: int) -> None:
         session = self.sessions.pop(number, None)
@@ -341,7 +331,7 @@ class TwinRegion(TwinCore):
                 try:
                     reply = (
                         self.reply
-                        if self._is_refused_by_bytes()
+                        if self.is_refused_by_bytes()
                         else self._run(self, one.session, one.argv)
                     )
                 except CommandError as error:

@@ -177,6 +177,24 @@ def test_pairs_of_regions_with_clocks_apart_may_go_in_any_order() -> None:
     assert not twin.violations, twin.violations
 
 
+def test_claims_of_one_id_are_in_the_order_of_the_stream() -> None:
+    """S1, S7.5: by region, whether they were pending or not. From simulator seed 91539.
+
+    XCLAIM FORCE put the pending ones first.
+    """
+    twin, (us, eu) = tapped(2, crdt_xadd_id_uniqueness_mode="liberal")
+    eu.ok("XGROUP CREATE k g 0 MKSTREAM")
+    eu.ok("XADD k 5-1 t eu")
+    eu.ok("XREADGROUP GROUP g c STREAMS k >")
+    us.ok("XADD k 5-1 t us")
+    us.commit()
+    eu.take(us)
+    claimed = eu.ok("XCLAIM k g d 0 5-1 FORCE")
+    assert claimed == eu.ok("XRANGE k - +")
+    assert claimed == [[b"5-1", [b"t", b"us"]], [b"5-1", [b"t", b"eu"]]]
+    assert not twin.violations, twin.violations
+
+
 # -- what the twin must report
 
 

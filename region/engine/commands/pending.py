@@ -216,7 +216,7 @@ def _claimable(stream: Stream, group: Group, one: int, force: bool) -> list[Pend
     """The pending entries with the ID `one`.
 
     With `force`, entries with that ID that are in the stream and not pending are included, as if
-    delivered once, to no consumer.
+    delivered once, to no consumer. All are in the order of the stream, by region_id.
     """
     pel = group.delivery.pel
     found = [pel.pending_of(entry) for entry in pel.with_ids([one])]
@@ -225,6 +225,7 @@ def _claimable(stream: Stream, group: Group, one: int, force: bool) -> list[Pend
         for dot in merge.with_id(stream.logs, one):
             if dot not in known:
                 found.append(Pending(one, dot[0], dot[1], b"", NEVER_DELIVERED, 1))
+        found.sort(key=lambda pending: (pending.region_id, pending.counter))
     return found
 
 
