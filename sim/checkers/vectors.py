@@ -32,8 +32,8 @@ from anabranch.sim.oracle.arguments import number
 from anabranch.sim.oracle.judge import LedgerJudge
 from anabranch.sim.plan import REGION_NAMES
 
-# INFO is asked for at every sixth call of `shown`.
-ASKS_EVERY: Final = 6
+# INFO is asked for at every third call of `shown`.
+ASKS_EVERY: Final = 3
 _IDS: Final = {name.encode(): number for number, name in enumerate(REGION_NAMES, 1)}
 
 
@@ -360,7 +360,7 @@ class Vectors(LedgerJudge):
             )
 
     def shown(self, shown: dict[int, Shown]) -> None:
-        """A region shows the vector that its steps reported. Every sixth time, INFO is judged."""
+        """A region shows the vector that its steps reported. Every third time, INFO is judged."""
         regions = sorted(shown)
         for region in regions:
             if shown[region].vector != self.regions[region].now:
