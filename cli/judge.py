@@ -8,9 +8,6 @@ from typing import Annotated
 import typer
 
 from anabranch.cli.errors import CliError, UsageError
-from anabranch.sim.tapes.judging import Judge
-from anabranch.sim.tapes.reading import TapeError
-from anabranch.sim.tapes.writing import tape_files
 
 TapesArgument = Annotated[
     list[Path], typer.Argument(help="Tapes, or folders of tapes, of any regions.", metavar="TAPES")
@@ -23,6 +20,11 @@ def judge(tapes: TapesArgument) -> None:
     A region writes tapes with the setting crdt-tape-max-bytes. Give the tapes of all regions: a
     snapshot that a region joined can only be judged with the tapes of the region that sent it.
     """
+    # Imported here, because no other command needs the twin.
+    from anabranch.sim.tapes.judging import Judge
+    from anabranch.sim.tapes.reading import TapeError
+    from anabranch.sim.tapes.writing import tape_files
+
     files = [one for path in tapes for one in (tape_files(path) if path.is_dir() else [path])]
     if not files:
         raise UsageError(f"no tapes in {', '.join(str(path) for path in tapes)}")

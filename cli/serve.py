@@ -9,7 +9,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Final, Optional
@@ -21,8 +21,6 @@ from anabranch.cli.ports import listen_error
 from anabranch.region import open_files
 from anabranch.region.config import ALIASES, FLAGS, IDENTITY, ConfigError, RegionConfig, load
 from anabranch.region.engine import settings
-from anabranch.region.engine.engine import Engine
-from anabranch.region.engine.state import EngineState
 
 LOCK_NAME = "region.lock"
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -177,7 +175,7 @@ def _run(config: RegionConfig) -> None:
 
     stop = _Stop()
     try:
-        uvloop.run(stop.run(process.run(config, _engine_maker(config))))
+        uvloop.run(stop.run(_region(config)))
     except ConfigError as error:
         raise UsageError(f"{config.name}: {error}") from None
     except Damaged as error:
@@ -196,14 +194,16 @@ def _run(config: RegionConfig) -> None:
             signal.signal(number, signal.SIG_IGN)
 
 
-def _engine_maker(config: RegionConfig) -> Callable[[EngineState], Engine]:
-    """Makes the plain engine, or with `crdt-tape-max-bytes` one whose calls go to tapes."""
+def _region(config: RegionConfig) -> Coroutine[Any, Any, None]:
+    """The region's run; with `crdt-tape-max-bytes` its calls go to tapes."""
+    from anabranch.region import process
+
     bytes_max = config.settings.integer("crdt-tape-max-bytes")
     if bytes_max == 0:
-        return Engine
+        return process.run(config)
     from anabranch.sim.tapes.writing import make_engine_for
 
-    return make_engine_for(config.data, bytes_max)
+    return process.run(config, make_engine_for(config.data, bytes_max))
 
 
 class _Stop:

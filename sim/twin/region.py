@@ -61,6 +61,7 @@ class TwinRegion(TwinCore):
             if call.facts.clock_ms < max(state.clock_ms, call.now_ms):
                 raise Mismatch(f"its clock ran back to {call.facts.clock_ms} ms (S10.2)")
             state.clock_ms = call.facts.clock_ms
+            self._take_settings(call)
         if call.kind == calls.EXECUTE:
             self._execute(call)
         elif call.kind == calls.MERGE:
@@ -198,7 +199,6 @@ class TwinRegion(TwinCore):
         return self.sessions[number]
 
     def _execute(self, call: Call) -> None:
-        self._take_settings(call)
         self.reply = call.reply
         expected = self._dispatch(self.session(call.session), call.argv)
         self.reply = None
@@ -250,7 +250,6 @@ class TwinRegion(TwinCore):
         if not call.is_taken:
             return
         state = self.state
-        self._take_settings(call)
         for block in call.blocks:
             if block.last <= state.vector.get(block.origin, 0):
                 continue
@@ -268,7 +267,6 @@ class TwinRegion(TwinCore):
     def _join(self, call: Call, cuts: dict[int, Frozen]) -> None:
         if not call.is_taken or not any(row.kind == "snapshot" for row in call.rows):
             return
-        self._take_settings(call)
         self.journal.cut()
         cut = cuts[call.cut]
         join(self.state, cut, self.is_restored)

@@ -22,10 +22,15 @@ from anabranch.region.engine.replies import (
 from anabranch.region.engine.rows import BlockRow
 from anabranch.sim import calls
 from anabranch.sim.calls import Call
+from anabranch.sim.draw import draw_plan
+from anabranch.sim.history import Checker, Setup
+from anabranch.sim.run import run_world
 from anabranch.sim.tapes.judging import Judge
 from anabranch.sim.tapes.reading import Beginning, TapeError, frames
 from anabranch.sim.tapes.values import CallReader, CallWriter, put_reply, read_reply
 from anabranch.sim.tapes.writing import TapeWriter, tape_files
+from anabranch.sim.world.faults import new_world
+from anabranch.sim.world.world import World
 from tests.sim.tapped import Tapped, new_state
 from tests.sim.test_twin import run_changed
 
@@ -202,3 +207,59 @@ def test_blocks_of_a_tape_have_their_rows(tmp_path: Path) -> None:
     us.writer.close()
     told = [one for one in frames(tape_files(us.folder)[0]) if isinstance(one, Call)]
     assert [row.kind for one in told for row in one.rows] == ["block"]
+
+
+# -- simulated regions
+
+
+class Taper(Checker):
+    """Writes the tapes of all regions of a simulated run. `world` and `folder` are set later."""
+
+    name = "taper"
+    world: World
+    folder: Path
+    bytes_max = 1 << 30
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.writers: dict[int, TapeWriter] = {}
+        # Number of a cut → the region that made it; those whose chunks were told.
+        self.made: dict[int, int] = {}
+        self.told: set[int] = set()
+
+    def called(self, call: Call) -> None:
+        writer = self.writers.get(call.region)
+        if writer is None:
+            folder = self.folder / str(call.region)
+            writer = self.writers[call.region] = TapeWriter(folder, self.bytes_max)
+        writer._engine = self.world.regions[call.region].engine
+        self._tell_cuts()
+        if call.kind == calls.CUT:
+            self.made[call.cut] = call.region
+        if call.kind == calls.JOIN:
+            digests = {cut: digest for digest, cut in self.world.environment.cuts.items()}
+            writer.cut_of(digests.get(call.cut, bytes(16)))
+        writer.called(call)
+
+    def _tell_cuts(self) -> None:
+        for digest, cut in self.world.environment.cuts.items():
+            if cut not in self.told and cut in self.made:
+                self.told.add(cut)
+                self.writers[self.made[cut]].cut_sent(digest, cut)
+
+
+@pytest.mark.parametrize("bytes_max", [1 << 30, 20_000])
+@pytest.mark.parametrize("seed", [8, 12, 120, 124])
+def test_tapes_of_simulated_regions(tmp_path: Path, seed: int, bytes_max: int) -> None:
+    """Restarts, snapshots and clients that wait, with one file for each start, and with many."""
+    world = new_world(draw_plan(seed), [Taper], None)
+    (taper,) = [judge for judge in world.judges if isinstance(judge, Taper)]
+    taper.world, taper.folder, taper.bytes_max = world, tmp_path, bytes_max
+    assert run_world(world).violations == []
+    for writer in taper.writers.values():
+        writer.close()
+    judge = Judge([file for one in taper.writers for file in tape_files(tmp_path / str(one))])
+    judge.run()
+    assert judge.wrong is None, judge.wrong.text
+    assert [note for one in judge.replays for note in one.notes] == []
+    assert sum(one.calls for one in judge.replays) > 100
