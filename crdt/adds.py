@@ -11,7 +11,7 @@ from typing import Final
 
 from anabranch.crdt.encoding import varint
 from anabranch.crdt.ids import MAX_HALF, SEQ_STRIDE
-from anabranch.crdt.scan import NEXT_COUNTER, SAME_MS, SAME_NAMES, Scan, word
+from anabranch.crdt.scan import NEXT_COUNTER, SAME_MS, SAME_NAMES, Scan, unsigned, word
 
 FOLLOWS: Final = bytes([SAME_NAMES | SAME_MS | NEXT_COUNTER]) + varint(SEQ_STRIDE)
 
@@ -40,18 +40,24 @@ class Adds:
         walk = self.walk
         piece = AddsPiece(self, walk.copy())
         start = walk.start
+        count = 0
         while True:
-            piece.end = int(walk.next)
-            piece.count += 1
-            piece.last_seq = walk.seq
-            piece.last_counter = walk.counter
+            end = walk.next
+            count += 1
+            last_seq = walk.seq_word
+            last_counter = walk.counter_word
             self.is_left = walk.step()
             if (
                 not self.is_left
-                or piece.count == entries_max
+                or count == entries_max
                 or (bytes_max and walk.next - start > bytes_max)
             ):
-                return piece
+                break
+        piece.end = end
+        piece.count = count
+        piece.last_seq = unsigned(last_seq)
+        piece.last_counter = last_counter
+        return piece
 
 
 class AddsPiece:

@@ -74,6 +74,10 @@ class Cursor:
         """
         raise NotImplementedError
 
+    def reaches(self, until: int) -> bool:
+        """Whether the cursor stands on an entry, and not beyond the ID `until`."""
+        raise NotImplementedError
+
     def goes_before(self, other: Cursor) -> bool:
         """Whether the entry comes before that of another log, which has a lower region_id."""
         raise NotImplementedError
@@ -183,6 +187,9 @@ class LogCursor(Cursor):
         scan.seq_word = word(node.last_seq)
         scan.counter_word = node.last_counter
         scan.next = len(scan.data)
+
+    def reaches(self, until: int) -> bool:
+        return self.valid and self.scan.is_up_to(word(until >> 64), word(until & MAX_HALF))
 
     def goes_before(self, other: Cursor) -> bool:
         scan = self.scan
@@ -322,6 +329,9 @@ class ReverseCursor(Cursor):
             ):
                 break
         entries.add(piece, last_ms, last_seq, last_counter)
+
+    def reaches(self, until: int) -> bool:
+        return self.valid and self.scan.is_from(word(until >> 64), word(until & MAX_HALF))
 
     def goes_before(self, other: Cursor) -> bool:
         scan = self.scan

@@ -47,14 +47,14 @@ def forward(logs: dict[int, RegionLog], start: int, end: int, count: int) -> Ent
         cursor.seek_id(start)
         cursors.append(cursor)
     entries = Entries()
+    if len(cursors) == 1:
+        _take_of_one(cursors[0], entries, end, count)
+        return entries
     while True:
         best = first_of(cursors)
         if best is None or best.id() > end:
             return entries
-        until = end
-        if len(cursors) > 1:
-            until = min(end, _end_of_run(best, cursors))
-        if not _take(best, entries, until, count):
+        if not _take(best, entries, min(end, _end_of_run(best, cursors)), count):
             return entries
 
 
@@ -66,15 +66,27 @@ def backward(logs: dict[int, RegionLog], start: int, end: int, count: int) -> En
         cursor.seek_id(end)
         cursors.append(cursor)
     entries = Entries()
+    if len(cursors) == 1:
+        _take_of_one(cursors[0], entries, start, count)
+        return entries
     while True:
         best = first_of(cursors)
         if best is None or best.id() < start:
             return entries
-        until = start
-        if len(cursors) > 1:
-            until = max(start, _start_of_run(best, cursors))
-        if not _take(best, entries, until, count):
+        if not _take(best, entries, max(start, _start_of_run(best, cursors)), count):
             return entries
+
+
+def _take_of_one(cursor: Cursor, entries: Entries, until: int, count: int) -> None:
+    """Adds the entries of the only log up to the ID `until`, where `count` allows it.
+
+    No two entries of a log have one ID.
+    """
+    left = NO_LIMIT if count < 0 else count
+    while left > 0 and cursor.reaches(until):
+        before = entries.count
+        cursor.take(entries, until, left)
+        left -= entries.count - before
 
 
 def _end_of_run(best: Cursor, cursors: list[Cursor]) -> int:
