@@ -18,7 +18,7 @@ from anabranch.region.engine.journal import Journal
 from anabranch.region.engine.lifecycle import Lifecycle
 from anabranch.region.engine.members import Member, Members
 from anabranch.region.engine.outbox import LateReply
-from anabranch.region.engine.replies import ErrorReply, Reply
+from anabranch.region.engine.replies import ErrorReply, Reply, listed
 from anabranch.region.engine.rows import BlockRow
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings
@@ -68,7 +68,8 @@ class Tapped:
         return self.engine.execute(self.session, command.encode().split(), self.now_ms)
 
     def ok(self, command: str) -> Reply:
-        reply = self(command)
+        """The reply to a command that must succeed, with lists in place of entries."""
+        reply = listed(self(command))
         assert not isinstance(reply, ErrorReply), reply.message
         return reply
 

@@ -10,13 +10,13 @@ from anabranch.region.storage.checkpoint import Checkpointer
 
 
 def test_a_step_ends_when_it_has_captured_many_nodes() -> None:
-    """Small nodes and tiny states: only the number of nodes can end a step, after 20,000."""
+    """Small nodes and tiny states: only the number of nodes can end a step, after some 8,000."""
     keyspace = Keyspace(1, NodeLimits(1, 0))
     names, values = encode_names([b"f"]), encode_values([b""])
     counter = 0
     for key in (b"a", b"b", b"c"):
         stream = keyspace.get_or_create(key)
-        for _ in range(10_001):
+        for _ in range(5_000):
             counter += 1
             add(keyspace, stream, counter, 0, counter, names, values)
     checkpointer = Checkpointer({}, {}, 0, 1 << 20)
