@@ -2,6 +2,7 @@
 
 Reading order:
 
+- `passwords`: tapes hold no passwords.
 - `values`: replies, effects and calls as bytes.
 - `base`: the state of a region at the beginning of a tape.
 - `writing`: a live region writes its tapes.

@@ -30,6 +30,7 @@ from anabranch.region.engine.replies import (
 from anabranch.region.engine.settings import Value
 from anabranch.sim import calls
 from anabranch.sim.calls import Call, Facts, Issued, Row
+from anabranch.sim.tapes.passwords import without_password, without_passwords
 
 _KINDS: Final = (
     calls.START,
@@ -233,7 +234,7 @@ class CallWriter:
         put_varint(out, len(call.late))
         for session, reply in call.late:
             put_varint(out, session)
-            put_reply(out, reply)
+            put_reply(out, without_password(reply))
         self._put_settings(out, call)
         _put_rest(out, call)
 
@@ -251,8 +252,8 @@ class CallWriter:
 def _put_rest(out: bytearray, call: Call) -> None:
     if call.kind in (calls.EXECUTE, calls.DISCONNECT):
         put_varint(out, call.session)
-        put_words(out, call.argv)
-        put_reply(out, call.reply)
+        put_words(out, without_passwords(call.argv))
+        put_reply(out, without_password(call.reply))
     elif call.kind == calls.MERGE:
         put_varint(out, call.source)
         put_varint(out, call.is_taken)

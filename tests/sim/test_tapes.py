@@ -54,6 +54,30 @@ REPLIES: list[Reply] = [
 ]
 
 
+def test_a_tape_holds_no_password(tmp_path: Path) -> None:
+    """Whoever may read a tape could else command the region."""
+    writer = TapeWriter(tmp_path, 10_000_000)
+    engine = writer.make_engine(new_state(1, 1))
+    session = engine.connect("test", "test", 1000)
+    for line in (
+        "CONFIG SET requirepass sesame",
+        "AUTH sesame",
+        "AUTH default sesame",
+        "HELLO 3 AUTH default sesame SETNAME me",
+        "CONFIG GET requirepass",
+        "CONFIG GET *",
+        "MULTI",
+        "CONFIG GET require*",
+        "XADD k * f v",
+        "EXEC",
+    ):
+        engine.execute(session, line.encode().split(), 1000)
+    writer.close()
+    (tape,) = tape_files(tmp_path)
+    written = tape.read_bytes()
+    assert b"sesame" not in written and b"(hidden)" in written and b"SETNAME" in written
+
+
 @pytest.mark.parametrize("reply", REPLIES, ids=lambda reply: type(reply).__name__)
 def test_replies_are_read_as_they_were_written(reply: Reply) -> None:
     out = bytearray()
