@@ -8,7 +8,7 @@ clock, and the peer that sent it.
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
+from typing import Final, Union
 
 from anabranch.crdt import effects as fx
 from anabranch.crdt import ids
@@ -58,6 +58,42 @@ class Wanted:
         self.until_ms: Final = until_ms
 
 
+class _Told:
+    """One event."""
+
+    count = 1
+
+    def __init__(self, event: Reply) -> None:
+        self._event: Final = event
+
+    def events(self) -> list[Reply]:
+        return [self._event]
+
+
+class _ToldRun:
+    """The adds of a run, each an event. They become values only if they are in the reply."""
+
+    def __init__(
+        self, row: BlockRow, command: bytes, run: fx.AddRun, other_key: list[Reply]
+    ) -> None:
+        self.count: Final = run.count
+        self._row: Final = row
+        self._command: Final = command
+        self._run: Final = run
+        self._other_key: Final = other_key
+
+    def events(self) -> list[Reply]:
+        row, run = self._row, self._run
+        found: list[Reply] = []
+        scan = Scan(run.data, run.base_counter)
+        while scan.step():
+            facts: list[Reply] = [b"dot", [row.block.origin, scan.counter]]
+            facts += [b"id", ids.format_id(scan.id()), b"fields", fields_in_run(run, scan)]
+            head = _head(row, row.source, self._command, b"add")
+            found.append(MapReply(head + facts + self._other_key))
+        return found
+
+
 class History:
     """The events of one key, as far as rows were taken.
 
@@ -68,14 +104,28 @@ class History:
 
     def __init__(self, wanted: Wanted, keeps: int, is_newest: bool) -> None:
         self.wanted: Final = wanted
-        self.events: Final[deque[Reply]] = deque(maxlen=keeps if is_newest else None)
-        self.left_out = 0
         self.next_position = 0
+        self._told: Final[deque[Union[_Told, _ToldRun]]] = deque()
+        # Events in `_told`, and before them.
+        self._held = 0
+        self._dropped = 0
         self._floor: Vector = {}
         self._keeps: Final = keeps
         self._is_newest: Final = is_newest
         # Dots of the entries with the wanted ID that the rows add.
         self._dots: Final[set[Dot]] = set()
+
+    @property
+    def left_out(self) -> int:
+        """How many events came before those of `events`."""
+        return self._dropped + max(self._held - self._keeps, 0) if self._is_newest else 0
+
+    def events(self) -> list[Reply]:
+        """The events that are kept, oldest first."""
+        found: list[Reply] = []
+        for told in self._told:
+            found += told.events()
+        return found[-self._keeps :] if self._is_newest else found
 
     def reaches(self, floor: Vector) -> None:
         """Takes the vector that the log reaches back to: it holds every effect after it."""
@@ -98,17 +148,22 @@ class History:
                 self._take_records(row)
             elif isinstance(row, SnapshotRow):
                 self._tell(row, row.source, b"", b"snapshot", [b"vector", flat_vector(row.vector)])
-            if not self._is_newest and len(self.events) >= self._keeps:
+            if not self._is_newest and self._held >= self._keeps:
                 self.next_position = row.position
                 return False
         return True
 
     def _tell(self, row: Row, source: int, command: bytes, kind: bytes, facts: list[Reply]) -> None:
-        if self._is_newest and len(self.events) == self._keeps:
-            self.left_out += 1
-        head: list[Reply] = [b"position", row.position, b"clock-ms", row.clock_ms]
-        head += [b"source", source, b"command", command, b"kind", kind]
-        self.events.append(MapReply(head + facts))
+        self._keep(_Told(MapReply(_head(row, source, command, kind) + facts)))
+
+    def _keep(self, told: Union[_Told, _ToldRun]) -> None:
+        """Adds events, and drops the oldest ones that the reply will not have."""
+        self._told.append(told)
+        self._held += told.count
+        while self._is_newest and self._held - self._told[0].count >= self._keeps:
+            dropped = self._told.popleft().count
+            self._held -= dropped
+            self._dropped += dropped
 
     # -- blocks
 
@@ -143,6 +198,9 @@ class History:
             return
         command = unit.command or fx.usual_command(run)
         other_key = other_key_of(unit, run.key)
+        if self.wanted.entry_id < 0:
+            self._keep(_ToldRun(row, command, run, other_key))
+            return
         scan = Scan(run.data, run.base_counter)
         while scan.step():
             entry_id = scan.id()
@@ -195,6 +253,12 @@ class History:
 
 
 # -- the facts of one effect or record
+
+
+def _head(row: Row, source: int, command: bytes, kind: bytes) -> list[Reply]:
+    """The facts with which every event begins."""
+    head: list[Reply] = [b"position", row.position, b"clock-ms", row.clock_ms]
+    return [*head, b"source", source, b"command", command, b"kind", kind]
 
 
 def fields_in_run(run: fx.AddRun, scan: Scan) -> list[Reply]:

@@ -101,7 +101,7 @@ class Questions:
         history = question.history
         facts = question.facts
         facts += [b"log-position", oldest, b"log-ms", oldest_ms, b"log-floor", flat_vector(floor)]
-        facts += [b"events", list(history.events), b"left-out", history.left_out]
+        facts += [b"events", history.events(), b"left-out", history.left_out]
         facts += [b"next", history.next_position or None]
         self._send(question, MapReply(facts))
 

@@ -193,7 +193,7 @@ def test_the_removal_of_leftovers_is_not_called_an_expiry() -> None:
     history = History(Wanted(b"s"), 100, is_newest=False)
     history.take(us.engine.state.journal.rows)
     kinds: list[Reply] = []
-    for event in history.events:
+    for event in history.events():
         assert isinstance(event, MapReply)
         kinds.append(pairs_of(event)[b"kind"])
     assert kinds[2:4] == [b"delete", b"remove-observed"]

@@ -217,6 +217,24 @@ def test_retention_is_told() -> None:
     assert 0 < floor[1] < 100 and dots == list(range(floor[1] + 1, 101))
 
 
+def test_the_newest_events_end_within_runs_of_adds() -> None:
+    """A run of adds is one effect and many events, and its first ones may be left out."""
+    us = Us()
+    for size in (5, 1, 7):
+        us.call("MULTI")
+        for number in range(size):
+            us.call("XADD", "k", "*", "n", str(number))
+        us.call("XADD", "k", "*", "m", "other names end the run")
+        us.call("EXEC")
+        us.call("XTRIM", "k", "MAXLEN", "3")
+    whole = us.call("CRDT.HISTORY", "k")["events"]
+    assert len(whole) == 5 + 1 + 7 + 3 + 3
+    for number in range(1, len(whole) + 2):
+        newest = us.call("CRDT.HISTORY", "k", "NEWEST", str(number))
+        assert newest["events"] == whole[-number:]
+        assert newest["left-out"] == max(len(whole) - number, 0)
+
+
 # -- the index
 
 
