@@ -14,8 +14,11 @@ _SETTING: Final = b"requirepass"
 
 
 def without_passwords(words: tuple[bytes, ...]) -> tuple[bytes, ...]:
-    """The words of a command, of AUTH, HELLO and CONFIG SET without passwords."""
-    name = words[0].upper()
+    """The words of a command, of AUTH, HELLO and CONFIG SET without passwords.
+
+    There are no words if a call is no command.
+    """
+    name = words[0].upper() if words else b""
     if name == b"AUTH":
         return words[0], *(HIDDEN for _ in words[1:])
     if name not in (b"HELLO", b"CONFIG"):
