@@ -15,9 +15,9 @@ from typing import Final
 # Seconds of CPU time that looks may take in a second, and that can be saved up.
 SHARE: Final = 0.05
 SAVED_MAX_S: Final = 0.5
-# The share during a rush: more effects than so many since the look before.
-RUSH_SHARE: Final = 0.005
+# In a rush more effects than so many come between two looks, or two answers of a region.
 RUSH_EFFECTS: Final = 200
+RUSH_SHARE: Final = 0.005
 # The longest pause between two looks.
 PAUSE_MAX_S: Final = 2.0
 

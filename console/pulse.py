@@ -16,6 +16,7 @@ from typing import Final
 
 from anabranch.console.links import LinkError, Links, OutsideCondition
 from anabranch.console.overview import Facts, RegionState, overview
+from anabranch.console.pace import RUSH_EFFECTS
 from anabranch.console.regions import Refused, Region, RegionDown
 
 _LOG: Final = logging.getLogger(__name__)
@@ -24,9 +25,8 @@ DOWN_PERIOD_S: Final = 0.5
 # For a region of which so many answers in a row were new.
 BUSY_PERIOD_S: Final = 0.4
 BUSY_ANSWERS: Final = 20
-# For a region that applied more effects than so many between two answers.
+# For a region in a rush: it applied more effects than `RUSH_EFFECTS` between two answers.
 RUSH_PERIOD_S: Final = 1.0
-RUSH_EFFECTS: Final = 200
 OUTSIDE_PERIOD_S: Final = 1.0
 
 

@@ -2,18 +2,15 @@
 
 The entries of a run have the same field names, the same ms, and seqs at intervals of `SEQ_STRIDE`,
 as `*` gives them to adds of one ms (S4.1). So each follows the one before it by the same few bytes,
-`FOLLOWS`, and a run is encoded as in a node: `FOLLOWS`, length and payload of each entry.
+`node.FOLLOWS`, and a run is encoded as in a node: `FOLLOWS`, length and payload of each entry.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from anabranch.crdt.encoding import varint
 from anabranch.crdt.ids import MAX_HALF, SEQ_STRIDE
-from anabranch.crdt.scan import NEXT_COUNTER, SAME_MS, SAME_NAMES, Scan, unsigned, word
-
-FOLLOWS: Final = bytes([SAME_NAMES | SAME_MS | NEXT_COUNTER]) + varint(SEQ_STRIDE)
+from anabranch.crdt.scan import Scan, unsigned, word
 
 
 class Adds:

@@ -65,9 +65,9 @@ class LocalRecord:
     def may_announce(self) -> bool:
         return True
 
-    def entry_ids(self) -> list[int]:
-        """The IDs of the entries that the record is about; empty: it tells of more than entries."""
-        return []
+    def entries_only(self) -> Sequence[EntryRef]:
+        """The entries that the record is about; empty: it tells of more than entries."""
+        return ()
 
     def change(self, delivery: Delivery) -> None:
         """Changes the local state of the record's group."""
@@ -141,8 +141,8 @@ class Delivered(LocalRecord):
         self.entries_read: Final = entries_read
         self.no_ack: Final = no_ack
 
-    def entry_ids(self) -> list[int]:
-        return [entry.entry_id for entry in self.entries]
+    def entries_only(self) -> Sequence[EntryRef]:
+        return self.entries
 
     def may_announce(self) -> bool:
         """Delivered entries are pending, unless the read was NOACK."""
@@ -180,8 +180,8 @@ class Removed(LocalRecord):
         super().__init__(head)
         self.entries: Final = entries
 
-    def entry_ids(self) -> list[int]:
-        return [entry.entry_id for entry in self.entries]
+    def entries_only(self) -> Sequence[EntryRef]:
+        return self.entries
 
     def change(self, delivery: Delivery) -> None:
         delivery.pel.remove_all(self.entries)
@@ -200,8 +200,8 @@ class Claimed(LocalRecord):
         self.consumer: Final = consumer
         self.claims: Final = claims
 
-    def entry_ids(self) -> list[int]:
-        return [claim.entry.entry_id for claim in self.claims]
+    def entries_only(self) -> Sequence[EntryRef]:
+        return [claim.entry for claim in self.claims]
 
     def change(self, delivery: Delivery) -> None:
         now_ms = self.head.now_ms

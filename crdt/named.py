@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Optional
 
 from mypy_extensions import mypyc_attr
 
 from anabranch.crdt.effects import AddIdempotent, AddRun, Effect, key_of
-from anabranch.crdt.ids import MAX_ID
+from anabranch.crdt.ids import MAX_HALF, MAX_ID
+from anabranch.crdt.pel_chunk import EntryRef
 
 # No range of IDs reaches below this one.
 NO_ID = MAX_ID + 1
@@ -18,7 +20,7 @@ class Named:
     """The keys that effects and local records change, and the IDs of the entries in them.
 
     `keys` are all keys; None in it stands for every key. `others` are those of which something
-    else than entries of the IDs `low_id` to `high_id` is told.
+    else than entries is told, and the IDs of all entries lie between `low_id` and `high_id`.
     """
 
     def __init__(self) -> None:
@@ -34,6 +36,22 @@ class Named:
             self.low_id = low_id
         if high_id > self.high_id:
             self.high_id = high_id
+
+    def references(self, key: bytes, entries: Sequence[EntryRef]) -> None:
+        """A local record is about these entries of a key; none: it tells of something else.
+
+        The range is that of their ms: a narrower one would cost more than it saves.
+        """
+        if not entries:
+            self.other(key)
+            return
+        low_ms = high_ms = entries[0].ms
+        for entry in entries:
+            if entry.ms < low_ms:
+                low_ms = entry.ms
+            elif entry.ms > high_ms:
+                high_ms = entry.ms
+        self.entries(key, low_ms << 64, high_ms << 64 | MAX_HALF)
 
     def other(self, key: Optional[bytes]) -> None:
         """Something else happens to a key; None: to every key."""

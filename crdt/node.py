@@ -39,11 +39,11 @@ _NAMES_MAX: Final = 4096
 _NAMES_BYTES_MAX: Final = 1024
 _encoded_names: Final[dict[tuple[bytes, ...], bytes]] = {}
 
+# How an entry begins that follows another one which the same region added in the same ms.
+FOLLOWS: Final = bytes([SAME_NAMES | SAME_MS | NEXT_COUNTER]) + varint(SEQ_STRIDE)
 _BYTES: Final = [bytes([number]) for number in range(128)]
-# What precedes the payload of an entry that follows another one in the same ms, by its length.
-_HEADS: Final = [
-    bytes([SAME_NAMES | SAME_MS | NEXT_COUNTER]) + varint(SEQ_STRIDE) + one for one in _BYTES
-]
+# What precedes the payload of such an entry, by its length.
+_HEADS: Final = [FOLLOWS + one for one in _BYTES]
 
 
 def encode_names(names: list[bytes]) -> bytes:

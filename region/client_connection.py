@@ -26,7 +26,7 @@ from typing import Final, Optional, Protocol
 
 from librt.strings import BytesWriter
 
-from anabranch.crdt.adds import FOLLOWS
+from anabranch.crdt.node import FOLLOWS
 from anabranch.region.client_pressure import LineLimit, UnsentOutput
 from anabranch.region.clock import Clock
 from anabranch.region.command_timer import CommandTimer

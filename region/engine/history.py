@@ -87,10 +87,8 @@ class _ToldRun:
         found: list[Reply] = []
         scan = Scan(run.data, run.base_counter)
         while scan.step():
-            facts: list[Reply] = [b"dot", [row.block.origin, scan.counter]]
-            facts += [b"id", ids.format_id(scan.id()), b"fields", fields_in_run(run, scan)]
-            head = _head(row, row.source, self._command, b"add")
-            found.append(MapReply(head + facts + self._other_key))
+            facts = [*_added(row, run, scan), *self._other_key]
+            found.append(MapReply(_head(row, row.source, self._command, b"add") + facts))
         return found
 
 
@@ -207,8 +205,7 @@ class History:
             dot = (row.block.origin, scan.counter)
             if not self._wants_add(entry_id, dot):
                 continue
-            facts: list[Reply] = [b"dot", [*dot], b"id", ids.format_id(entry_id)]
-            facts += [b"fields", fields_in_run(run, scan), *other_key]
+            facts = [*_added(row, run, scan), *other_key]
             self._tell(row, row.source, command, b"add", facts)
 
     def _wants_add(self, entry_id: int, dot: Dot) -> bool:
@@ -259,6 +256,12 @@ def _head(row: Row, source: int, command: bytes, kind: bytes) -> list[Reply]:
     """The facts with which every event begins."""
     head: list[Reply] = [b"position", row.position, b"clock-ms", row.clock_ms]
     return [*head, b"source", source, b"command", command, b"kind", kind]
+
+
+def _added(row: BlockRow, run: fx.AddRun, scan: Scan) -> list[Reply]:
+    """Dot, ID and fields of the add on which `scan` stands."""
+    facts: list[Reply] = [b"dot", [row.block.origin, scan.counter]]
+    return [*facts, b"id", ids.format_id(scan.id()), b"fields", fields_in_run(run, scan)]
 
 
 def fields_in_run(run: fx.AddRun, scan: Scan) -> list[Reply]:

@@ -136,11 +136,7 @@ class Journal:
         """Applies a local record and appends it to the records that wait for a row."""
         apply_local(self.keyspace, record)
         record.put(self._records)
-        ids = record.entry_ids()
-        if ids:
-            self._in_records.entries(record.head.key, min(ids), max(ids))
-        else:
-            self._in_records.other(record.head.key)
+        self._in_records.references(record.head.key, record.entries_only())
 
     def end_unit(self) -> None:
         """Ends a unit, a command or a MULTI (S1.2). A large block is cut here."""

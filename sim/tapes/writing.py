@@ -16,16 +16,12 @@ from typing import BinaryIO, Final, Optional
 
 from anabranch.crdt.encoding import put_bytes, put_varint
 from anabranch.region.engine.engine import Engine
-from anabranch.region.engine.outbox import LateReply
-from anabranch.region.engine.replies import Reply
-from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
 from anabranch.sim import calls
 from anabranch.sim.calls import Call
-from anabranch.sim.history import Vector, Words
 from anabranch.sim.tapes.base import can_begin, put_base
 from anabranch.sim.tapes.values import CallWriter
-from anabranch.sim.world.tap import TappedEngine
+from anabranch.sim.world.tap import CallWatcher, TappedEngine
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +35,7 @@ def tape_files(directory: Path) -> list[Path]:
     return sorted(directory.glob("*.tape"))
 
 
-class TapeWriter:
+class TapeWriter(CallWatcher):
     """Receives the calls of one engine (`EngineWatcher`) and writes them.
 
     `bytes_max` bounds the files together, apart from the states with which they begin.
@@ -155,24 +151,6 @@ class TapeWriter:
 
     def failed(self, error: Exception) -> None:
         """The region's log tells of it."""
-
-    def executed(self, session: Session, argv: Words, reply: Reply, before: Vector) -> None:
-        """`called` has told of it."""
-
-    def moved(
-        self,
-        how: str,
-        before: Vector,
-        after: Vector,
-        learned: bool,
-        late: list[LateReply],
-        source: int,
-        blocks: tuple[tuple[int, int, int], ...],
-    ) -> None:
-        """`called` has told of it."""
-
-    def answered(self, late: LateReply, vector: Vector) -> None:
-        """`called` has told of it."""
 
 
 def make_engine_for(data: Path, bytes_max: int) -> Callable[[EngineState], Engine]:

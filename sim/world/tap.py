@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Iterator
 from typing import Final, Optional, Protocol, Union
 
+from mypy_extensions import mypyc_attr
 from xxhash import xxh3_128
 
 from anabranch.crdt.block import Block, read_effects
@@ -72,6 +73,29 @@ class EngineWatcher(Protocol):
 
     def failed(self, error: Exception) -> None:
         """A call raised an exception that is no protocol error."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class CallWatcher:
+    """The part of a watcher that follows the calls alone: `called` tells it of everything."""
+
+    def executed(self, session: Session, argv: Words, reply: Reply, before: Vector) -> None:
+        """See `EngineWatcher`."""
+
+    def moved(
+        self,
+        how: str,
+        before: Vector,
+        after: Vector,
+        learned: bool,
+        late: list[LateReply],
+        source: int,
+        blocks: tuple[tuple[int, int, int], ...],
+    ) -> None:
+        """See `EngineWatcher`."""
+
+    def answered(self, late: LateReply, vector: Vector) -> None:
+        """See `EngineWatcher`."""
 
 
 class JudgeFailed(BaseException):
@@ -226,6 +250,13 @@ class TappedEngine(Engine):
             raise
         if self.state.keyspace.vector != before:
             self._seen = dict(self.state.keyspace.vector)
+        self._tell_executed(session, words, reply, before, now_ms)
+        return reply
+
+    def _tell_executed(
+        self, session: Session, words: Words, reply: Reply, before: Vector, now_ms: int
+    ) -> None:
+        """Tells of a command that has run. Raises JudgeFailed if the watcher raises."""
         try:
             # Judges see lists in place of entries. So the bytes that the client then gets are also
             # compared with those of the lists.
@@ -238,7 +269,6 @@ class TappedEngine(Engine):
             self._look("tick")
         except Exception as error:
             raise JudgeFailed(error) from error
-        return reply
 
     def follow(self, session: Session, data: bytes, count: int) -> AddedIds:
         """Issues the adds one by one, so that each is told of as the command that it was."""
@@ -254,16 +284,8 @@ class TappedEngine(Engine):
                 self._watcher.failed(error)
                 raise
             self._seen = dict(self.state.keyspace.vector)
-            try:
-                reply = format_id(added.ids()[0])
-                if self._watcher.follows_calls():
-                    call = self._call(calls.EXECUTE, self.state.clock.read_ms)
-                    call.session, call.argv, call.reply = session.session_id, words, reply
-                    self._watcher.called(call)
-                self._watcher.executed(session, words, reply, before)
-                self._look("tick")
-            except Exception as error:
-                raise JudgeFailed(error) from error
+            reply = format_id(added.ids()[0])
+            self._tell_executed(session, words, reply, before, self.state.clock.read_ms)
             first = first or added
         assert first is not None
         return AddedIds(first.ms, first.first_seq, count)

@@ -17,16 +17,14 @@ from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.journal import Journal
 from anabranch.region.engine.lifecycle import Lifecycle
 from anabranch.region.engine.members import Member, Members
-from anabranch.region.engine.outbox import LateReply
 from anabranch.region.engine.replies import ErrorReply, Reply, listed
 from anabranch.region.engine.rows import BlockRow
-from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings
 from anabranch.region.engine.state import EngineState
 from anabranch.sim.calls import Call
-from anabranch.sim.history import Setup, Vector, Words
+from anabranch.sim.history import Setup
 from anabranch.sim.twin.judge import Twin
-from anabranch.sim.world.tap import TappedEngine
+from anabranch.sim.world.tap import CallWatcher, TappedEngine
 
 NAMES = {1: "us", 2: "eu", 3: "ap"}
 NOW_MS = 1000
@@ -51,7 +49,7 @@ def new_state(region: int, regions: int, settings: Optional[Settings] = None) ->
     )
 
 
-class Tapped:
+class Tapped(CallWatcher):
     """One region. It is the watcher of its engine."""
 
     def __init__(self, twin: Twin, region: int, regions: int, settings: Settings) -> None:
@@ -99,24 +97,6 @@ class Tapped:
         self.commit()
 
     # -- the watcher
-
-    def executed(self, session: Session, argv: Words, reply: Reply, before: Vector) -> None:
-        """Only calls are judged."""
-
-    def moved(
-        self,
-        how: str,
-        before: Vector,
-        after: Vector,
-        learned: bool,
-        late: list[LateReply],
-        source: int,
-        blocks: tuple[tuple[int, int, int], ...],
-    ) -> None:
-        """Only calls are judged."""
-
-    def answered(self, late: LateReply, vector: Vector) -> None:
-        """Only calls are judged."""
 
     def follows_calls(self) -> bool:
         return True
