@@ -1,7 +1,8 @@
 """Announcements of acknowledgements: which runs a sync round must announce (S8.1).
 
 Free: whether the lower one of what SETID and XCLAIM LASTID said is still a floor at which a run
-begins. "An entry must then be above both" (S7.4) does not tell.
+begins. "An entry must then be above both" (S7.4) does not tell. Free, too: whether a round announces
+for a key that a deadline hides (S10.2), which no client sees.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ def announcements(state: State) -> dict[tuple[bytes, bytes], Due]:
             allowed = _counters(key, group, True)
             if allowed:
                 required = _counters(key, group, False) if group.local.raised else allowed
-                required = {dot for dot in required if dot in key.entries}
+                is_seen = state.visible(key.name) is not None
+                required = {dot for dot in required if is_seen and dot in key.entries}
                 found[(key.name, name)] = Due(set(group.creates), required, allowed)
     return found
 

@@ -242,6 +242,25 @@ def test_a_start_with_a_clock_below_that_of_its_rows_is_reported() -> None:
     assert "its clock ran back to 4999 ms in a start" in violation.text
 
 
+def test_a_round_passes_over_a_key_that_a_deadline_hides() -> None:
+    """S8.1, S10.2: whether it announces for such a key is free. From simulator seed 438427008499.
+
+    The twin missed the announcement when the round announced for another key.
+    """
+    twin, (us, _) = tapped(2)
+    for key in ("hidden", "seen"):
+        us.ok(f"XGROUP CREATE {key} g 0 MKSTREAM")
+        us.ok(f"XADD {key} * t a")
+    us.commit()
+    for key in ("hidden", "seen"):
+        us.ok(f"XREADGROUP GROUP g c NOACK STREAMS {key} >")
+    us.ok("PEXPIRE hidden 1")
+    us.round()
+    assert us.ok("EXISTS hidden") == 0
+    assert us.engine.state.replication.acknowledgements == 1
+    assert not twin.violations, twin.violations
+
+
 # -- memory
 
 
