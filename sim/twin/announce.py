@@ -1,8 +1,8 @@
 """Announcements of acknowledgements: which runs a sync round must announce (S8.1).
 
 Free: whether the lower one of what SETID and XCLAIM LASTID said is still a floor at which a run
-begins. "An entry must then be above both" (S7.4) does not tell. Free, too: whether a round announces
-for a key that a deadline hides (S10.2), which no client sees.
+begins. "An entry must then be above both" (S7.4) does not tell. Free, too: whether a round
+announces for a key that a deadline hides (S10.2), which no client sees.
 """
 
 from __future__ import annotations
