@@ -24,12 +24,12 @@ from __future__ import annotations
 
 from typing import Final, Optional
 
-from mypy_extensions import mypyc_attr
+from mypy_extensions import i64, mypyc_attr
 from xxhash import xxh3_128_intdigest
 
 from anabranch.crdt.encoding import put_varint, varint
-from anabranch.crdt.ids import MAX_HALF, MAX_ID, SEQ_STRIDE
-from anabranch.crdt.scan import DELETED, NEXT_COUNTER, SAME_MS, SAME_NAMES, Scan
+from anabranch.crdt.ids import SEQ_STRIDE
+from anabranch.crdt.scan import DELETED, NEXT_COUNTER, SAME_MS, SAME_NAMES, Scan, word_at
 
 DIGEST_MASK: Final = (1 << 128) - 1
 COUNTER_MAX: Final = (1 << 63) - 1
@@ -313,16 +313,22 @@ def with_values(names: list[bytes], values: bytes) -> list[bytes]:
     return result
 
 
-def values_end(data: bytes, offset: int, count: int) -> int:
-    """Returns the offset at which `count` values that begin at `offset` end.
+def values_end(data: bytes, start: i64, count: i64) -> i64:
+    """Returns the offset at which `count` values that begin at `start` end.
 
-    The end may lie beyond `data`. Raises IndexError if a length does.
+    The end may lie beyond `data`. Raises IndexError if a length does, and ValueError if it has more
+    than 64 bits.
     """
+    offset = start
+    size: i64 = len(data)
     for _ in range(count):
-        length = data[offset]
+        length: i64 = data[offset]
         offset += 1
         if length > 127:
-            length, offset = _varint_at(data, offset - 1)
+            length, offset = word_at(data, offset - 1)
+            # In compiled code a length of 2**63 or more is a negative number.
+            if length < 0 or length > size:
+                raise IndexError("a value ends beyond the data")
         offset += length
     return offset
 
@@ -332,7 +338,7 @@ def check_fields(names: bytes, values: bytes) -> bool:
     try:
         count = _varint_at(names, 0)[0]
         return names_end(names) == len(names) and values_end(values, 0, count) == len(values)
-    except IndexError:
+    except (IndexError, ValueError):
         return False
 
 
@@ -343,36 +349,35 @@ def check_entries(names: bytes, data: bytes, base_counter: int) -> tuple[int, in
     malformed, if its IDs or counters do not ascend, or if an entry has other field names than
     `names`.
     """
-    count = 0
-    deleted = 0
+    count: i64 = 0
+    deleted: i64 = 0
     if base_counter > COUNTER_MAX:
         raise ValueError("a counter has more than 63 bits")
     scan = Scan(data, base_counter)
+    size: i64 = len(data)
     try:
         if names_end(names) != len(names):
             raise ValueError("field names are malformed")
-        fields = _varint_at(names, 0)[0]
-        previous = -1
-        counter = base_counter
+        fields: i64 = _varint_at(names, 0)[0]
+        # Before the first entry no ID is passed, and 0-0 is an ID.
+        ms: i64 = 0
+        seq: i64 = 0
+        counter: i64 = base_counter
         while scan.step():
-            # A sum above 64 bits is negative or lower than before in compiled code, and higher
-            # than any ID in interpreted code.
-            entry_id = scan.id()
             if (
-                scan.next > len(data)
+                scan.next > size
                 or scan.next < scan.payload_start
-                or entry_id <= previous
-                or entry_id > MAX_ID
-                or scan.seq > MAX_HALF
-                or scan.counter <= counter
+                or (count > 0 and scan.is_up_to(ms, seq))
+                or scan.is_too_high()
+                or scan.counter_word <= counter
             ):
                 raise ValueError("entries are malformed or not ascending")
             if not scan.flags & SAME_NAMES:
                 raise ValueError("an entry of a run has other field names than the run")
             if values_end(data, scan.payload_start, fields) != scan.next:
                 raise ValueError("an entry's values do not fit its length")
-            previous = entry_id
-            counter = scan.counter
+            ms, seq = scan.ms_word, scan.seq_word
+            counter = scan.counter_word
             count += 1
             if scan.flags & DELETED:
                 deleted += 1

@@ -79,7 +79,7 @@ class Scan:
         if flags & SAME_MS:
             seq_base = self.seq_word
         else:
-            delta, offset = _word_at(data, offset)
+            delta, offset = word_at(data, offset)
             self.ms_word += delta
         byte: i64 = data[offset]
         offset += 1
@@ -96,7 +96,7 @@ class Scan:
         if flags & NEXT_COUNTER:
             self.counter_word += 1
         else:
-            delta, offset = _word_at(data, offset)
+            delta, offset = word_at(data, offset)
             self.counter_word += delta
         byte = data[offset]
         offset += 1
@@ -132,6 +132,15 @@ class Scan:
             return (int(ms) << 64) | int(seq)
         return (unsigned(ms) << 64) | unsigned(seq)
 
+    def is_too_high(self) -> bool:
+        """Whether a sum is no word, or the counter has more than 63 bits.
+
+        In compiled code such a sum is lower than the one before instead.
+        """
+        if IS_COMPILED:
+            return False
+        return max(self.ms, self.seq, 2 * self.counter) > MAX_HALF
+
     def is_up_to(self, ms: i64, seq: i64) -> bool:
         """Whether the ID of the current entry is not above the one of these words."""
         if self.ms_word == ms:
@@ -160,7 +169,7 @@ class Scan:
         return other
 
 
-def _word_at(data: bytes, offset: i64) -> tuple[i64, i64]:
+def word_at(data: bytes, offset: i64) -> tuple[i64, i64]:
     """Returns the varint at an offset, and the offset after it. Raises ValueError."""
     byte: i64 = data[offset]
     offset += 1

@@ -31,9 +31,8 @@ from anabranch.region.work import LogQuestion
 from anabranch.sync.log_requests import CheckChains, Locate, ReadBlock, ReadLog
 
 FILE_NAME: Final = "region.sqlite"
-_READ_ROWS: Final = 512
-_SALVAGE_ROWS: Final = 64
-_BLOCK_ROWS: Final = 64
+# Bytes of bodies that a start, and a search for damage, read at once.
+_READ_BYTES: Final = 4 << 20
 _CHECK: Final = "PRAGMA integrity_check(3)"
 _IS_SOUND: Final = "ok"
 # Primary result codes of SQLite that tell of damage: the statement meets another schema than the
@@ -140,7 +139,7 @@ class Database:
             tables["salvage"] = salvage.SALVAGED_AFTER
         for table, sql in tables.items():
             position = 0
-            while found := list(await self._read(sql, (position, _READ_ROWS))):
+            while found := list(await self._read(sql, (_READ_BYTES, position))):
                 for columns in found:
                     position = columns[0]
                     try:
@@ -244,7 +243,7 @@ class Database:
 
     async def _replay(self, stored: Stored) -> None:
         while True:
-            found = list(await self._read(log.ROWS_AFTER, (stored.position, _READ_ROWS)))
+            found = list(await self._read(log.ROWS_AFTER, (_READ_BYTES, stored.position)))
             if not found:
                 return
             for columns in found:
@@ -351,18 +350,16 @@ class Database:
         if isinstance(request, ReadOldest):
             return await self.oldest_rows(request.up_to, request.count)
         if isinstance(request, ReadSalvage):
-            after = (request.position, _SALVAGE_ROWS)
-            return await self._blocks(salvage.SALVAGED_AFTER, after, request.bytes_max)
+            after = (request.bytes_max, request.position)
+            return await self._blocks(salvage.SALVAGED_AFTER, after)
         if isinstance(request, FindKey):
             return await self._reach(request)
         if isinstance(request, ReadBlocks):
-            of_origin = (request.origin, request.after, request.last, _BLOCK_ROWS)
-            found = list(await self._read(history.BLOCKS_OF, of_origin))
-            return history.rows_within(found, request.bytes_max)
+            of_origin = (request.bytes_max, request.origin, request.after, request.last)
+            return await self._blocks(history.BLOCKS_OF, of_origin)
         if isinstance(request, ReadRows):
-            between = (request.position, request.last, _READ_ROWS)
-            found = list(await self._read(history.ROWS_BETWEEN, between))
-            return history.rows_within(found, request.bytes_max)
+            between = (request.bytes_max, request.position, request.last)
+            return [log.read_row(row) for row in await self._read(history.ROWS_BETWEEN, between)]
         return await self.first_fork(request)
 
     async def _reach(self, request: FindKey) -> Reach:
@@ -379,20 +376,10 @@ class Database:
 
         The first row is returned even if it is larger.
         """
-        return await self._blocks(log.BLOCKS_AFTER, (position, _READ_ROWS), bytes_max)
+        return await self._blocks(log.BLOCKS_AFTER, (bytes_max, position))
 
-    async def _blocks(
-        self, sql: str, parameters: tuple[int, int], bytes_max: int
-    ) -> list[BlockRow]:
-        found: list[BlockRow] = []
-        size = 0
-        for columns in await self._read(sql, parameters):
-            row = log.read_block_row(columns)
-            if found and size + len(row.block.body) > bytes_max:
-                break
-            found.append(row)
-            size += len(row.block.body)
-        return found
+    async def _blocks(self, sql: str, parameters: tuple[int, ...]) -> list[BlockRow]:
+        return [log.read_block_row(columns) for columns in await self._read(sql, parameters)]
 
     async def position_before_lacking(self, vector: Vector) -> Optional[int]:
         """The position before the first block that `vector` lacks; None if it lacks no block."""

@@ -26,7 +26,7 @@ from anabranch.crdt.local import (
 )
 from anabranch.crdt.node import decode_fields, names_end
 from anabranch.crdt.pel_chunk import EntryRef
-from anabranch.crdt.scan import SAME_NAMES, Scan
+from anabranch.crdt.scan import SAME_NAMES, Scan, word
 from anabranch.crdt.stream import NEVER
 from anabranch.crdt.vector import Dot, Vector, covers
 from anabranch.region.engine.replies import MapReply, Reply, flat_spans, flat_vector, place_reply
@@ -199,12 +199,13 @@ class History:
         if self.wanted.entry_id < 0:
             self._keep(_ToldRun(row, command, run, other_key))
             return
+        ms = word(self.wanted.entry_id >> 64)
+        seq = word(self.wanted.entry_id & ids.MAX_HALF)
         scan = Scan(run.data, run.base_counter)
         while scan.step():
-            entry_id = scan.id()
-            dot = (row.block.origin, scan.counter)
-            if not self._wants_add(entry_id, dot):
-                continue
+            if scan.is_from(ms, seq):
+                break
+        if self._wants_add(scan.id(), (row.block.origin, scan.counter)):
             facts = [*_added(row, run, scan), *other_key]
             self._tell(row, row.source, command, b"add", facts)
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from anabranch.region.engine.rows import Row
-from anabranch.region.storage.log import COLUMNS, read_row
+from anabranch.region.storage.log import bounded
 
 
 @dataclass(frozen=True)
@@ -64,28 +62,7 @@ class Reach:
 OLDEST: Final = "SELECT position, clock_ms FROM log ORDER BY position LIMIT 1"
 # The index log_by_origin finds the first block. Blocks of one region stand in the log in the order
 # of their counters.
-BLOCKS_OF: Final = (
-    f"SELECT {COLUMNS} FROM log "
-    "WHERE origin = +? AND last > ? AND position <= ? AND origin > 0 ORDER BY last LIMIT ?"
+BLOCKS_OF: Final = bounded(
+    "log", "origin = +?2 AND last > ?3 AND position <= ?4 AND origin > 0", "last"
 )
-ROWS_BETWEEN: Final = (
-    f"SELECT {COLUMNS} FROM log WHERE position > ? AND position <= ? ORDER BY position LIMIT ?"
-)
-
-
-def rows_within(found: Sequence[Sequence[object]], bytes_max: int) -> list[Row]:
-    """The rows among these COLUMNS that have about `bytes_max` bytes of bodies.
-
-    Raises:
-        Malformed: A row is damaged.
-    """
-    rows: list[Row] = []
-    size = 0
-    for columns in found:
-        body = columns[7]
-        assert isinstance(body, bytes)
-        if rows and size + len(body) > bytes_max:
-            break
-        rows.append(read_row(columns))
-        size += len(body)
-    return rows
+ROWS_BETWEEN: Final = bounded("log", "position > ?2 AND position <= ?3")

@@ -78,17 +78,16 @@ def may_contain(found: bytes, key: bytes) -> bool:
 
 
 class KeyIndex:
-    """What the newest rows of the log name, until it becomes a row of the index."""
+    """What the newest rows of the log name, until they become rows of the index."""
 
     def __init__(self, position: int) -> None:
         self._first = position + 1
-        self._last = position
         self._bytes = 0
         self._named = Named()
+        self._due: list[Statement] = []
 
     def note(self, row: Row, size: int) -> None:
         """Takes what the next row of the log names; its body has `size` bytes."""
-        self._last = row.position
         self._bytes += size
         if isinstance(row, KeyedRow):
             named = row.take_named()
@@ -98,26 +97,28 @@ class KeyIndex:
                 self._named.include(named)
         elif isinstance(row, SnapshotRow):
             self._named.other(None)
+        if self._bytes >= STRETCH_BYTES:
+            self._end_stretch(row.position)
 
-    def take_due(self) -> list[Statement]:
-        """The statements that write a row of the index, once the newest rows are enough for one."""
-        if self._bytes < STRETCH_BYTES:
-            return []
-        first, last, named = self._first, self._last, self._named
+    def _end_stretch(self, last: int) -> None:
+        """The newest rows, up to the position `last`, are enough for a row of the index."""
+        first, named = self._first, self._named
         found = _filter_of(named.keys)
-        statements: list[Statement] = [
-            (_INSERT, (last, first, found, sums.of_segment(first, last, found)))
-        ]
+        self._due.append((_INSERT, (last, first, found, sums.of_segment(first, last, found))))
         # Without entries the range is empty: its low end is above its high end.
         low = min(named.low_id, MAX_ID).to_bytes(_ID_BYTES, "big")
         high = max(named.high_id, 0).to_bytes(_ID_BYTES, "big")
         others = _filter_of(named.others)
         total = sums.of_segment(first, last, low + high + others)
-        statements.append((_INSERT_IDS, (last, first, low, high, others, total)))
+        self._due.append((_INSERT_IDS, (last, first, low, high, others, total)))
         self._first = last + 1
         self._bytes = 0
         self._named = Named()
-        return statements
+
+    def take_due(self) -> list[Statement]:
+        """The statements that write the rows of the index that are due."""
+        due, self._due = self._due, []
+        return due
 
 
 def _filter_of(keys: set[Optional[bytes]]) -> bytes:

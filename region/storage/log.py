@@ -158,10 +158,34 @@ def read_block_row(columns: Sequence[object]) -> BlockRow:
     return row
 
 
-ROWS_AFTER: Final = f"SELECT {COLUMNS} FROM log WHERE position > ? ORDER BY position LIMIT ?"
-BLOCKS_AFTER: Final = (
-    f"SELECT {COLUMNS} FROM log WHERE position > ? AND origin > 0 ORDER BY position LIMIT ?"
-)
+# Most rows that one read returns, however small they are.
+_ROWS_MAX: Final = 512
+
+
+def bounded(table: str, condition: str, order: str = "position") -> str:
+    """Selects the first rows that meet a condition, with about so many bytes of bodies.
+
+    The first row is selected even if it is larger. The bytes are the parameter `?1`, and those of
+    `condition` begin with `?2`. SQLite finds the length of a body without reading it, so nothing is
+    read that is not returned.
+
+    Args:
+        table: `log`, or a table with the same columns.
+        condition: What follows WHERE.
+        order: The column in whose order the rows come.
+    """
+    return f"""SELECT {COLUMNS} FROM {table} WHERE {condition} AND {order} <= (
+        SELECT MAX({order}) FROM (
+            SELECT {order}, ROW_NUMBER() OVER so_far AS number, SUM(bytes) OVER so_far AS total
+            FROM (SELECT {order}, LENGTH(body) AS bytes FROM {table} WHERE {condition}
+                ORDER BY {order} LIMIT {_ROWS_MAX})
+            WINDOW so_far AS (ORDER BY {order} ROWS UNBOUNDED PRECEDING)
+        ) WHERE number = 1 OR total <= ?1
+    ) ORDER BY {order}"""
+
+
+ROWS_AFTER: Final = bounded("log", "position > ?2")
+BLOCKS_AFTER: Final = bounded("log", "position > ?2 AND origin > 0")
 BLOCK_WITH: Final = (
     f"SELECT {COLUMNS} FROM log WHERE origin = ? AND last >= ? AND origin > 0 ORDER BY last LIMIT 1"
 )

@@ -30,14 +30,12 @@ from anabranch.crdt.encoding import Malformed
 from anabranch.crdt.vector import Vector
 from anabranch.region.engine.rows import BlockRow, Row
 from anabranch.region.storage import sums
-from anabranch.region.storage.log import COLUMNS, read_row
+from anabranch.region.storage.log import COLUMNS, bounded, read_row
 
 UNKNOWN: Final = 1 << 62
 """The counter of a gap of unknown contents."""
 
-SALVAGED_AFTER: Final = (
-    f"SELECT {COLUMNS} FROM salvage WHERE position > ? ORDER BY position LIMIT ?"
-)
+SALVAGED_AFTER: Final = bounded("salvage", "position > ?2")
 HAS_SALVAGE: Final = "SELECT EXISTS (SELECT 1 FROM salvage)"
 # Former builds made no table `salvage`.
 IS_IN_SCHEMA: Final = "SELECT 1 FROM sqlite_master WHERE name = 'salvage'"

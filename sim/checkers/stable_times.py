@@ -7,6 +7,8 @@ that a restored disk lost aside.
 
 Only IDs that a region chose by its clock (`*`) count: IDs given by clients and copies of RENAME
 void a T. So does a region that is gone for good: of its entries nothing is demanded from then on.
+And once all regions that are left have been put back to backups since, no disk holds a clock that
+reaches T: a region whose clock is behind finds nobody who tells it the floor.
 """
 
 from __future__ import annotations
@@ -35,13 +37,21 @@ class Told:
     """A stable time that a region told.
 
     `start`: the number of the region's process start. `vector`: the effects that the region had
-    applied then. `without`: the regions of whose entries nothing is demanded.
+    applied then. `without`: the regions of whose entries nothing is demanded. `remembering`: the
+    regions whose disks hold a clock that reaches the time.
     """
 
-    __slots__ = ("at_ms", "ms", "region", "start", "vector", "without")
+    __slots__ = ("at_ms", "ms", "region", "remembering", "start", "vector", "without")
 
     def __init__(
-        self, region: int, start: int, ms: int, vector: Vector, at_ms: int, without: frozenset[int]
+        self,
+        region: int,
+        start: int,
+        ms: int,
+        vector: Vector,
+        at_ms: int,
+        without: frozenset[int],
+        remembering: set[int],
     ) -> None:
         self.region = region
         self.start = start
@@ -49,11 +59,13 @@ class Told:
         self.vector = vector
         self.at_ms = at_ms
         self.without = without
+        self.remembering = remembering
 
     def misses(self, add: Add) -> bool:
         """Whether the time is wrong if that entry appears."""
         return (
-            add.has_clock
+            bool(self.remembering)
+            and add.has_clock
             and add.entry_id >> 64 < self.ms
             and add.counter > self.vector.get(add.region, 0)
             and add.region not in self.without
@@ -106,7 +118,8 @@ class StableTimes(LedgerJudge):
     def _tell(self, region: int, ms: int, vector: Vector, at_ms: int) -> None:
         if ms == 0:
             return
-        told = Told(region, self._starts[region], ms, dict(vector), at_ms, self._gone)
+        left = set(self.setup.regions) - self._gone
+        told = Told(region, self._starts[region], ms, dict(vector), at_ms, self._gone, left)
         known = self._newest.get(region)
         if known is not None and known.ms >= ms and known.without == told.without:
             return  # The earlier time demands more.
@@ -184,6 +197,7 @@ class StableTimes(LedgerJudge):
         if event.how == "backup":
             # The disk may have lost what the region had when it told its times.
             self._newest.pop(region, None)
+            self._forget(region)
         # The former process lost its own effects that were not on disk, and their counters are
         # issued again. `_issued_again` sees the counters that a backup takes back.
         own = self._committed[region] if event.how == "backup" else event.vector.get(region, 0)
@@ -197,6 +211,12 @@ class StableTimes(LedgerJudge):
         if event.how == "gone":
             self._gone |= {event.region}
             self._newest.pop(event.region, None)
+            self._forget(event.region)
+
+    def _forget(self, region: int) -> None:
+        """The disk of a region no longer holds the clocks that it held."""
+        for told in [one for several in self._told.values() for one in several]:
+            told.remembering.discard(region)
 
 
 def _other(one: Told, other: Told, lacking: Told) -> int:

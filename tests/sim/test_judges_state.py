@@ -676,6 +676,32 @@ def test_a_restored_region_that_issues_its_counters_again_below_a_time() -> None
     assert "stable_times" in story.found()
 
 
+@pytest.mark.parametrize("put_back", [(1,), (2,), (1, 2)])
+def test_a_time_that_no_disk_remembers_is_void(put_back: tuple[int, ...]) -> None:
+    """Seed 438427007946: three regions were put back at once, and one of their clocks was behind.
+
+    One region that was not put back is enough: it tells the other the floor.
+    """
+    story = Story()
+    told(story, 2, 1001)
+    for region in put_back:
+        story.crash(region, "backup", {})
+    story.add(1, "1000-1", "a")
+    story.commit(1)
+    assert story.found() == ([] if len(put_back) == 2 else ["stable_times"])
+
+
+def test_a_region_that_is_gone_remembers_no_time() -> None:
+    story = Story(3)
+    told(story, 2, 1001)
+    story.stop(3, "gone")
+    story.crash(1, "backup", {})
+    story.crash(2, "backup", {})
+    story.add(1, "1000-1", "a")
+    story.commit(1)
+    assert story.found() == []
+
+
 def test_own_effects_that_a_crash_took_may_come_again_with_other_ids() -> None:
     story = Story()
     story.add(1, "1000-1", "a")

@@ -358,6 +358,19 @@ def test_a_row_that_fills_a_stretch_is_in_that_stretch_alone() -> None:
     assert us.events("a") == us.events("b") == [("xadd", "add")]
 
 
+def test_a_stretch_ends_within_a_commit() -> None:
+    """A commit of a fast writer has many MiB, and a stretch is read as a whole."""
+    index = KeyIndex(0)
+    for position in range(1, 8):
+        index.note(RecordsRow(position, 0, b"x", Named()), key_index.STRETCH_BYTES // 2)
+    disk = new_disk()
+    for sql, parameters in index.take_due():
+        disk.execute(sql, parameters)
+    stretches = [(first, last) for first, last, *_ in disk.execute(key_index.SEGMENTS)]
+    assert stretches == [(1, 2), (3, 4), (5, 6)]
+    assert index.take_due() == []
+
+
 def test_a_damaged_segment_excludes_nothing() -> None:
     disk = new_disk()
     index = KeyIndex(0)
