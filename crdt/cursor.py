@@ -11,10 +11,10 @@ from typing import Final, Optional
 from librt.strings import BytesWriter, read_i64_le, write_i64_le
 from mypy_extensions import i64
 
-from anabranch.crdt.ids import MAX_HALF
+from anabranch.crdt.ids import IS_COMPILED, MAX_HALF
 from anabranch.crdt.node import PackedNode, decode_names, with_values
 from anabranch.crdt.region_log import RegionLog
-from anabranch.crdt.scan import DELETED, IS_COMPILED, SAME_NAMES, Scan, is_below, unsigned, word
+from anabranch.crdt.scan import DELETED, SAME_NAMES, Scan, is_below, unsigned, word
 from anabranch.crdt.slices import Entries, EntrySlice
 
 # Bytes of one entry in the table of a `ReverseCursor`: ID, counter, flags, and where its payload

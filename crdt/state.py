@@ -311,8 +311,8 @@ def _read_delivery(reader: Reader) -> Delivery:
         for _ in range(reader.count()):
             region_id = reader.varint()
             counter = reader.half()
-            entry_id = reader.id_()
-            entry = EntryRef(region_id, counter, entry_id)
+            ms = reader.half()
+            entry = EntryRef(region_id, counter, ms, reader.half())
             delivered_ms = reader.half()
             delivery.pel.assign(entry, name, delivered_ms, reader.half())
     return delivery

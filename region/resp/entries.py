@@ -16,9 +16,9 @@ from typing import Final
 from librt.strings import BytesWriter, read_i32_le, write_i32_le
 from mypy_extensions import i64, u8
 
-from anabranch.crdt.ids import SEQ_STRIDE
+from anabranch.crdt.ids import IS_COMPILED, SEQ_STRIDE
 from anabranch.crdt.node import decode_names, names_end
-from anabranch.crdt.scan import DELETED, IS_COMPILED, SAME_NAMES, Scan, unsigned, word
+from anabranch.crdt.scan import DELETED, SAME_NAMES, Scan, unsigned, word
 from anabranch.crdt.slices import Entries, EntrySlice
 
 _TABLE_SIZE: Final = 1025

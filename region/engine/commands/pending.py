@@ -12,12 +12,14 @@ from anabranch.crdt.groups import Group
 from anabranch.crdt.local import Claim, Claimed, ConsumerMade, FloorRaised, Removed, entry_of
 from anabranch.crdt.pel import PelCursor, Pending
 from anabranch.crdt.pel_chunk import EntryRef
+from anabranch.crdt.pel_finder import PelFinder
 from anabranch.crdt.stream import Stream
 from anabranch.region.engine.commands.arguments import (
     INT64_MAX,
     SYNTAX_ERROR,
     entry_id,
     id_and_fields,
+    id_halves,
     integer,
     no_group,
     range_end,
@@ -46,11 +48,41 @@ def xack(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     stream, group = _find(state, argv[1], argv[2])
     if stream is None or group is None:
         return 0
-    wanted = [entry_id(text) for text in argv[3:]]
-    entries = group.delivery.pel.with_ids(dict.fromkeys(wanted))
+    finder = PelFinder(group.delivery.pel)
+    for index in range(3, len(argv)):
+        ms, seq = id_halves(argv[index])
+        finder.find(ms, seq)
+    entries = finder.each_once()
     if entries:
         state.writer.record(Removed(head_of(state, stream, group), entries))
     return len(entries)
+
+
+def xack_many(
+    state: EngineState, session: Session, argv: list[bytes], last_words: list[bytes]
+) -> list[Reply]:
+    """Several XACKs of one ID each, up to the first whose ID is not above those before it."""
+    stream, group = _find(state, argv[1], argv[2])
+    if stream is None or group is None or len(argv) != 4:
+        return [xack(state, session, argv)]
+    finder = PelFinder(group.delivery.pel)
+    counts: list[Reply] = []
+    known = 0
+    for text in (argv[3], *last_words):
+        try:
+            ms, seq = ids.halves(text)
+        except ids.IdError as error:
+            if not counts:
+                raise CommandError(str(error)) from None
+            break
+        if not finder.is_above(ms, seq):
+            break
+        finder.find(ms, seq)
+        counts.append(len(finder.found) - known)
+        known = len(finder.found)
+    if finder.found:
+        state.writer.record(Removed(head_of(state, stream, group), finder.found))
+    return counts
 
 
 def xpending(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
@@ -219,7 +251,7 @@ def _claimable(stream: Stream, group: Group, one: int, force: bool) -> list[Pend
     delivered once, to no consumer. All are in the order of the stream, by region_id.
     """
     pel = group.delivery.pel
-    found = [pel.pending_of(entry) for entry in pel.with_ids([one])]
+    found = [pel.pending_of(entry) for entry in pel.with_id(one)]
     if force:
         known = {(pending.region_id, pending.counter) for pending in found}
         for dot in merge.with_id(stream.logs, one):
@@ -329,6 +361,7 @@ COMMANDS: Final = [
         reply="integer",
         since="5.0.0",
         syntax="key group id [id ...]",
+        many=xack_many,
     ),
     Command(
         "xpending",
