@@ -315,7 +315,7 @@ def apply_local(keyspace: Keyspace, record: LocalRecord) -> None:
     """Applies a record, unless it is void."""
     head = record.head
     stream = keyspace.get(head.key)
-    group = None if stream is None else stream.groups.get(head.group)
+    group = None if stream is None else stream.find_group(head.group)
     if stream is None or group is None:
         return
     if not group.has_any(head.creates):

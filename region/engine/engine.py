@@ -64,7 +64,7 @@ class Engine:
         self._life_noted = (0, 0)
         for stream in state.keyspace.keys.values():
             self.upkeep.note(state, stream)
-            for name in stream.groups:
+            for name in stream.group_names():
                 state.keyspace.acknowledgeable[(stream.key, name)] = None
         state.lifecycle.tick(state.members.others(), state.disk.vector, state.disk.has_salvage)
         self._note_lifecycle()

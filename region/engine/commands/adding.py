@@ -180,7 +180,7 @@ def _add_idempotent(
     fields = argv[request.fields_at :]
     iid = automatic_iid(fields) if request.is_idmp_auto else request.iid
     duration_s = configuration(state, stream)[0]
-    if stream is not None:
+    if stream is not None and stream.rare is not None:
         pair = stream.pairs.answer(request.pid, iid, state.clock.now_ms, duration_s * 1000)
         if pair is not None:
             stream.iids_duplicates += 1
@@ -275,7 +275,7 @@ def xsetid(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
         raise CommandError(
             "ERR The entries_added specified in XSETID is smaller than the target stream length"
         )
-    if new_id > stream.last_id() or not stream.header:
+    if new_id > stream.last_id() or not stream.has_header():
         state.writer.require_issue()
         state.writer.issue(SetId(argv[1], new_id))
     if entries_added >= 0:

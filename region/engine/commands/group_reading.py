@@ -46,7 +46,7 @@ def _found(
     above: list[int] = []
     for key, text in zip(request.keys, request.ids, strict=True):
         stream = state.existing(key)
-        group: Optional[Group] = None if stream is None else stream.groups.get(request.group)
+        group: Optional[Group] = None if stream is None else stream.find_group(request.group)
         if stream is None or group is None:
             raise no_group(key, request.group, " in XREADGROUP with GROUP option")
         if text in (b"$", b"+"):

@@ -46,7 +46,7 @@ def _stream(state: EngineState, key: bytes) -> Stream:
 
 
 def _group(stream: Stream, name: bytes) -> Group:
-    group = stream.groups.get(name)
+    group = stream.find_group(name)
     if group is None:
         raise no_group_of_key(stream.key, name)
     return group

@@ -37,7 +37,7 @@ NEVER_DELIVERED: Final = -1
 
 def _find(state: EngineState, key: bytes, name: bytes) -> tuple[Optional[Stream], Optional[Group]]:
     stream = state.existing(key)
-    return stream, None if stream is None else stream.groups.get(name)
+    return stream, None if stream is None else stream.find_group(name)
 
 
 def xack(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
