@@ -131,7 +131,8 @@ class BlockWriter:
         self._run_ms = 0
         self._run_seq = 0
         # The ID of its first add.
-        self._run_first_id = 0
+        self._run_first_ms = 0
+        self._run_first_seq = 0
 
     def size(self) -> int:
         """Returns the bytes written so far, without the head."""
@@ -166,7 +167,8 @@ class BlockWriter:
             self._run_key = key
             self._run_names = names
             self._run_count = 1
-            self._run_first_id = ms << 64 | seq
+            self._run_first_ms = ms
+            self._run_first_seq = seq
             write_entry(self._run_data, SAME_NAMES, ms, seq, 1, values)
         self._run_ms = ms
         self._run_seq = seq
@@ -186,7 +188,8 @@ class BlockWriter:
             run = self._run_data
             self._run_key = key
             self._run_names = piece.names
-            self._run_first_id = piece.ms << 64 | piece.first.seq
+            self._run_first_ms = piece.ms
+            self._run_first_seq = piece.first.seq
             self._run_count = 0
             self._run_ms = 0
             self._run_seq = 0
@@ -232,10 +235,9 @@ class BlockWriter:
     def _end_run(self) -> None:
         run = self._run_data
         if len(run):
-            last_id = self._run_first_id
-            if self._run_count > 1:
-                last_id = self._run_ms << 64 | self._run_seq
-            self.named.entries(self._run_key, self._run_first_id, last_id)
+            self.named.entries(
+                self._run_key, self._run_first_ms, self._run_first_seq, self._run_ms, self._run_seq
+            )
             write_run(self._effects, self._run_key, self._run_names, run.getvalue())
             run.truncate(0)
 

@@ -163,14 +163,22 @@ def _seq_in_ms(ms: int, region_id: int, last_id: int) -> Optional[int]:
 
 def generate(region_id: int, last_id: int, now_ms: int) -> int:
     """Returns the ID for `*` (S4.1); raises IdError when the ID space is exhausted."""
-    ms = max(now_ms, last_id >> 64)
-    seq = _seq_in_ms(ms, region_id, last_id)
-    if seq is None:
-        ms += 1
-        seq = region_id
+    ms, seq = generate_halves(region_id, last_id >> 64, last_id & MAX_HALF, now_ms)
+    return (ms << 64) | seq
+
+
+def generate_halves(region_id: int, last_ms: int, last_seq: int, now_ms: int) -> tuple[int, int]:
+    """As `generate`, with the halves of the last ID; returns those of the new one."""
+    if now_ms > last_ms:
+        ms = now_ms
+    else:
+        seq = congruent_seq_above(last_seq, region_id)
+        if seq <= MAX_HALF:
+            return last_ms, seq
+        ms = last_ms + 1
     if ms > MAX_HALF:
         raise IdError(ERR_EXHAUSTED)
-    return (ms << 64) | seq
+    return ms, region_id
 
 
 def choose(request: IdRequest, mode: str, region_id: int, last_id: int, now_ms: int) -> int:

@@ -328,8 +328,10 @@ class PelCursor:
         )
 
     def step(self) -> None:
-        self.current().step()
-        self._choose()
+        at = self.current()
+        at.step()
+        if len(self._cursors) > 1 or not at.valid or at.ms >= self._end_ms:
+            self._choose()
 
     def current(self) -> PartCursor:
         """Returns the cursor on the current entry, whose columns hold the entry."""

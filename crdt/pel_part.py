@@ -270,7 +270,11 @@ class PelPart:
     def _cut(self, index: int, start: int, stop: int) -> None:
         """Removes a range of the chunk at `index`; empty and small chunks are tidied up."""
         chunk = self.chunks[index]
-        for consumer, count in runs(chunk.consumers, start, stop):
+        if len(chunk.held) == 1:
+            counts = [(chunk.consumers[start], stop - start)]
+        else:
+            counts = runs(chunk.consumers, start, stop)
+        for consumer, count in counts:
             change_count(chunk.held, consumer, -count)
             change_count(self.totals, consumer, -count)
         chunk.remove(start, stop)

@@ -236,6 +236,13 @@ class Stream:
                 highest = entry_id
         return highest
 
+    def last_halves(self) -> tuple[int, int]:
+        """Returns the halves of `last_id`."""
+        if self._heads is None:
+            return (self._head_ms, self._head_seq) if self._head_region else (0, 0)
+        last_id = self.last_id()
+        return last_id >> 64, last_id & MAX_HALF
+
     def length(self) -> int:
         if self._logs is None:
             return 0 if self._log is None else self._log.length

@@ -31,7 +31,7 @@ from anabranch.region.client_pressure import LineLimit, UnsentOutput
 from anabranch.region.clock import Clock
 from anabranch.region.command_timer import CommandTimer
 from anabranch.region.engine.adds import AddedIds
-from anabranch.region.engine.replies import EntriesReply, NoReply, Reply, ReplyLater
+from anabranch.region.engine.replies import EntriesReply, NoReply, PendingReply, Reply, ReplyLater
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings
 from anabranch.region.engine.statistics import CommandStatistics
@@ -337,7 +337,7 @@ class ClientConnection:
                 elif isinstance(reply, EntriesReply):
                     large_bytes += reply.entries.size()
                     until_clock -= reply.entries.count
-                elif isinstance(reply, list):
+                elif isinstance(reply, (list, PendingReply)):
                     until_clock = 0
                 if until_clock <= 0:
                     until_clock = CLOCK_COMMANDS

@@ -26,7 +26,7 @@ from anabranch.region.engine.commands.arguments import (
     range_start,
 )
 from anabranch.region.engine.commands.groups import head_of
-from anabranch.region.engine.replies import NULL_ARRAY, CommandError, Reply
+from anabranch.region.engine.replies import NULL_ARRAY, CommandError, PendingReply, Reply
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command
@@ -131,7 +131,8 @@ def _details(state: EngineState, entries: PelCursor, count: int, idle_ms: int) -
 
     Entries beyond `count` that have the last entry's ID are included (S7.1).
     """
-    reply: list[Reply] = []
+    reply = PendingReply()
+    found = 0
     now_ms = state.clock.now_ms
     names = entries.pel.names
     ms = seq = -1
@@ -140,13 +141,16 @@ def _details(state: EngineState, entries: PelCursor, count: int, idle_ms: int) -
         at = part.at
         idle = max(now_ms - part.delivered_ms[at], 0)
         if idle >= idle_ms:
-            if len(reply) >= count and (part.ms != ms or part.seq != seq):
+            if found >= count and (part.ms != ms or part.seq != seq):
                 break
             ms = part.ms
             seq = part.seq
-            reply.append(
-                [b"%d-%d" % (ms, seq), names[part.consumers[at]], idle, part.deliveries[at]]
-            )
+            found += 1
+            reply.ms.append(ms)
+            reply.seqs.append(seq)
+            reply.consumers.append(names[part.consumers[at]])
+            reply.idle_ms.append(idle)
+            reply.deliveries.append(part.deliveries[at])
         entries.step()
     return reply
 
