@@ -11,7 +11,7 @@ than an object for each part; interpreted code formats, which is faster there.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Optional
 
 from librt.strings import BytesWriter, read_i32_le, write_i32_le
 from mypy_extensions import i64, u8
@@ -90,7 +90,7 @@ def encode_pending(reply: PendingReply) -> bytes:
     out.write(_ARRAYS[count] if count < _TABLE_SIZE else b"*%d\r\n" % count)
     ms = -1
     ms_text = b""
-    consumer = b""
+    consumer: Optional[bytes] = None
     # The text after the ID, up to the idle time.
     after_id = b""
     for n in range(count):
@@ -98,7 +98,7 @@ def encode_pending(reply: PendingReply) -> bytes:
         if reply.ms[n] != ms:
             ms = reply.ms[n]
             ms_text = b"%d-" % ms
-        if reply.consumers[n] != consumer or not after_id:
+        if reply.consumers[n] is not consumer:
             consumer = reply.consumers[n]
             after_id = b"\r\n$%d\r\n%b\r\n:" % (len(consumer), consumer)
         out.write(b"*4\r\n")

@@ -135,11 +135,14 @@ def _details(state: EngineState, entries: PelCursor, count: int, idle_ms: int) -
     found = 0
     now_ms = state.clock.now_ms
     names = entries.pel.names
-    ms = seq = -1
+    ms = seq = number = -1
+    consumer = b""
     while entries.valid:
         part = entries.current()
         at = part.at
-        idle = max(now_ms - part.delivered_ms[at], 0)
+        idle = now_ms - part.delivered_ms[at]
+        if idle < 0:
+            idle = 0
         if idle >= idle_ms:
             if found >= count and (part.ms != ms or part.seq != seq):
                 break
@@ -148,7 +151,10 @@ def _details(state: EngineState, entries: PelCursor, count: int, idle_ms: int) -
             found += 1
             reply.ms.append(ms)
             reply.seqs.append(seq)
-            reply.consumers.append(names[part.consumers[at]])
+            if part.consumers[at] != number:
+                number = part.consumers[at]
+                consumer = names[number]
+            reply.consumers.append(consumer)
             reply.idle_ms.append(idle)
             reply.deliveries.append(part.deliveries[at])
         entries.step()
