@@ -184,6 +184,10 @@ class Keyspace:
         for key in kept:
             self.scan_order.add(key)
 
+    def is_freeing(self) -> bool:
+        """Whether streams that were dropped are not freed yet."""
+        return bool(self._dropped.streams)
+
     def free_some(self, streams_max: int = 1 << 62) -> None:
         """Frees at most so many of the streams that were dropped.
 

@@ -81,10 +81,11 @@ def test_a_flush_of_many_keys_is_noted_in_slices() -> None:
     keyspace.dirty.clear()
     engine.execute(session, [b"FLUSHALL"], 1000)
     assert keyspace.digest() == bytes(16) and not keyspace.keys and not keyspace.dirty
+    assert keyspace.is_freeing()
     add(engine, session, 3)
     assert keyspace.digest() != bytes(16)
     engine.tick(1005)
     assert 0 < len(keyspace.dirty) < KEYS
     assert engine.execute(session, [b"DBSIZE"], 1010) == 1
     keyspace.free_some()
-    assert len(keyspace.dirty) == KEYS
+    assert len(keyspace.dirty) == KEYS and not keyspace.is_freeing()
