@@ -22,6 +22,7 @@ Reading order:
 - `pel_chunk`: some pending entries of one region log, in columns.
 - `pel_part`: all pending entries of one region log.
 - `pel`: the pending entries list of a group, and of each consumer.
+- `pel_finder`: finding pending entries by ID.
 - `delivery`: the state of a group that one region keeps and never replicates.
 - `groups`: consumer groups, which are delete-wins.
 - `idempotency`: the idempotency pairs of one stream.

@@ -85,7 +85,7 @@ def apply(
     elif isinstance(effect, fx.Delete):
         apply_delete(keyspace, stream, effect, origin, counter)
     elif isinstance(effect, fx.SetId):
-        stream.header[origin] = (counter, effect.entry_id)
+        stream.note_head(origin, counter, effect.entry_id >> 64, effect.entry_id & MAX_HALF)
     elif isinstance(effect, fx.CreateGroup):
         apply_create_group(keyspace, stream, effect, (origin, counter))
     elif isinstance(effect, fx.DestroyGroup):
@@ -98,7 +98,7 @@ def apply(
         apply_remove_observed(keyspace, stream, effect)
     else:
         apply_configure(keyspace, stream, effect, (origin, counter))
-    stream.touched[origin] = counter
+    stream.touch(origin, counter)
     # A round announces acknowledgements at any time. Such an announcement must not abort the
     # transaction of a client that watches the key (S10.7).
     note_change(keyspace, stream, not isinstance(effect, fx.Acknowledge))
@@ -114,8 +114,9 @@ def note_change(keyspace: Keyspace, stream: Stream, is_visible: bool = True) -> 
         keyspace.note_visible(stream)
     keyspace.touch(stream)
     keyspace.changes.changed_keys[stream.key] = None
-    for name in stream.groups:
-        keyspace.acknowledgeable[(stream.key, name)] = None
+    if stream.rare is not None:
+        for name in stream.groups:
+            keyspace.acknowledgeable[(stream.key, name)] = None
     if not stream.is_present():
         stream.forget_statistics()
 
@@ -150,9 +151,9 @@ def _note_adds(
 ) -> None:
     """Notes plain adds of this region, of which the last has this ID and counter."""
     region_id = keyspace.region_id
-    stream.header[region_id] = (counter, (ms << 64) | seq)
+    stream.note_head(region_id, counter, ms, seq)
     stream.entries_added += count
-    stream.touched[region_id] = counter
+    stream.touch(region_id, counter)
     keyspace.note_visible(stream)
     if (
         stream.share is not None
@@ -187,7 +188,7 @@ def apply_add_run(keyspace: Keyspace, stream: Stream, effect: fx.AddRun, origin:
         effect.last_seq,
         last_counter,
     )
-    stream.header[origin] = (last_counter, (effect.last_ms << 64) | effect.last_seq)
+    stream.note_head(origin, last_counter, effect.last_ms, effect.last_seq)
     stream.entries_added += effect.count
     keyspace.changes.added_keys[stream.key] = None
 
@@ -213,7 +214,7 @@ def apply_add_idempotent(
     stream.log(dot[0]).append(
         entry_id >> 64, entry_id & MAX_HALF, dot[1], effect.names, effect.values
     )
-    stream.header[dot[0]] = (dot[1], entry_id)
+    stream.note_head(dot[0], dot[1], entry_id >> 64, entry_id & MAX_HALF)
     stream.entries_added += 1
     keyspace.changes.added_keys[stream.key] = None
     pair = Pair(effect.pid, effect.iid, dot, entry_id, effect.recorded_ms, effect.vector, held_ms)
@@ -299,7 +300,7 @@ def apply_remove_observed(keyspace: Keyspace, stream: Stream, effect: fx.RemoveO
     stream.remove_observed(vector)
     keyspace.conflicts.kept_from_expiry += stream.length()
     raise_to(stream.clears, vector)
-    for name in list(stream.groups):
+    for name in stream.group_names():
         dots = [dot for dot in stream.groups[name].creates if covers(vector, *dot)]
         if dots:
             _drop_creates(keyspace, stream, name, dots)
@@ -320,7 +321,7 @@ def _drop_creates(keyspace: Keyspace, stream: Stream, name: bytes, dots: list[Do
 
 
 def _drop_all_groups(keyspace: Keyspace, stream: Stream) -> None:
-    for name in list(stream.groups):
+    for name in stream.group_names():
         _drop_creates(keyspace, stream, name, list(stream.groups[name].creates))
 
 
@@ -343,13 +344,13 @@ def apply_destroy_group(
     By causality no present create had seen the destroy.
     """
     stream.tombstones.setdefault(effect.group, {})[origin] = counter
-    group = stream.groups.get(effect.group)
+    group = stream.find_group(effect.group)
     if group is not None:
         _drop_creates(keyspace, stream, effect.group, list(group.creates))
 
 
 def apply_acknowledge(stream: Stream, effect: fx.Acknowledge, is_own: bool) -> None:
-    group: Optional[Group] = stream.groups.get(effect.group)
+    group: Optional[Group] = stream.find_group(effect.group)
     if group is not None:
         group.acknowledge(effect.creates, effect.spans, is_own)
 

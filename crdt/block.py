@@ -18,14 +18,15 @@ from __future__ import annotations
 
 from typing import Final
 
+from librt.strings import BytesWriter
 from mypy_extensions import mypyc_attr
 from xxhash import xxh3_128_digest
 
 from anabranch.crdt.adds import AddsPiece
-from anabranch.crdt.effects import Effect, dots_of, put_effect, put_run, read_effect
-from anabranch.crdt.encoding import Malformed, Reader, put_bytes, put_varint
+from anabranch.crdt.effects import Effect, dots_of, put_effect, put_run, read_effect, write_run
+from anabranch.crdt.encoding import Malformed, Reader, put_varint, write_bytes
 from anabranch.crdt.named import Named
-from anabranch.crdt.node import put_entry
+from anabranch.crdt.node import write_entry
 from anabranch.crdt.scan import SAME_NAMES
 
 BLOCK_VERSION: Final = 1
@@ -117,7 +118,7 @@ class BlockWriter:
         self.last = first - 1
         self._run_max_entries = run_max_entries or (1 << 30)
         self._run_max_bytes = run_max_bytes or (1 << 30)
-        self._effects = bytearray()
+        self._effects = BytesWriter()
         self.named: Final = Named()
         # Whether a mark is in force, and whether there is one at all.
         self.is_marked = False
@@ -125,12 +126,13 @@ class BlockWriter:
         # The open run: adds to one key with one set of names. Empty data: no run is open.
         self._run_key = b""
         self._run_names = b""
-        self._run_data = bytearray()
+        self._run_data = BytesWriter()
         self._run_count = 0
         self._run_ms = 0
         self._run_seq = 0
         # The ID of its first add.
-        self._run_first_id = 0
+        self._run_first_ms = 0
+        self._run_first_seq = 0
 
     def size(self) -> int:
         """Returns the bytes written so far, without the head."""
@@ -144,14 +146,14 @@ class BlockWriter:
         self.last += 1
         data = self._run_data
         if (
-            data
+            len(data) > 0
             and key == self._run_key
             and names == self._run_names
             and self._run_count < self._run_max_entries
             and len(data) + len(values) < self._run_max_bytes
             and (ms > self._run_ms or (ms == self._run_ms and seq > self._run_seq))
         ):
-            put_entry(
+            write_entry(
                 data,
                 SAME_NAMES,
                 ms - self._run_ms,
@@ -165,8 +167,9 @@ class BlockWriter:
             self._run_key = key
             self._run_names = names
             self._run_count = 1
-            self._run_first_id = ms << 64 | seq
-            put_entry(self._run_data, SAME_NAMES, ms, seq, 1, values)
+            self._run_first_ms = ms
+            self._run_first_seq = seq
+            write_entry(self._run_data, SAME_NAMES, ms, seq, 1, values)
         self._run_ms = ms
         self._run_seq = seq
 
@@ -175,7 +178,7 @@ class BlockWriter:
         self.last += piece.count
         run = self._run_data
         if not (
-            run
+            len(run) > 0
             and key == self._run_key
             and piece.names == self._run_names
             and self._run_count + piece.count <= self._run_max_entries
@@ -185,13 +188,14 @@ class BlockWriter:
             run = self._run_data
             self._run_key = key
             self._run_names = piece.names
-            self._run_first_id = piece.ms << 64 | piece.first.seq
+            self._run_first_ms = piece.ms
+            self._run_first_seq = piece.first.seq
             self._run_count = 0
             self._run_ms = 0
             self._run_seq = 0
         first = piece.first
         is_same_ms = piece.ms == self._run_ms
-        put_entry(
+        write_entry(
             run,
             SAME_NAMES,
             piece.ms - self._run_ms,
@@ -199,7 +203,7 @@ class BlockWriter:
             1,
             first.payload(),
         )
-        run += piece.data()[first.next :]
+        run.write(piece.data()[first.next :])
         self._run_count += piece.count
         self._run_ms = piece.ms
         self._run_seq = piece.last_seq
@@ -208,7 +212,7 @@ class BlockWriter:
         """Says which command issues the following effects; empty: the usual one of each."""
         self._end_run()
         self._effects.append(MARK)
-        put_bytes(self._effects, command)
+        write_bytes(self._effects, command)
         self.is_marked = command != b""
         self._has_marks = True
 
@@ -217,7 +221,9 @@ class BlockWriter:
         self._end_run()
         self.last += dots_of(effect)
         self.named.effect(effect)
-        put_effect(self._effects, effect)
+        effects = bytearray()
+        put_effect(effects, effect)
+        self._effects.write(effects)
 
     def end_run(self) -> None:
         """Ends the run of adds, because its region log began a new node.
@@ -227,25 +233,27 @@ class BlockWriter:
         self._end_run()
 
     def _end_run(self) -> None:
-        if self._run_data:
-            last_id = self._run_ms << 64 | self._run_seq
-            self.named.entries(self._run_key, self._run_first_id, last_id)
-            put_run(self._effects, self._run_key, self._run_names, self._run_data)
-            self._run_data = bytearray()
+        run = self._run_data
+        if len(run):
+            self.named.entries(
+                self._run_key, self._run_first_ms, self._run_first_seq, self._run_ms, self._run_seq
+            )
+            write_run(self._effects, self._run_key, self._run_names, run.getvalue())
+            run.truncate(0)
 
     def body(self) -> bytes:
         """Returns the bytes of the finished block."""
         self._end_run()
-        return self._with_head(self._effects)
+        return self._with_head(self._effects.getvalue())
 
     def so_far(self) -> Block:
         """Returns the block as it stands, without a chain value; nothing changes."""
-        effects = bytearray(self._effects)
-        if self._run_data:
-            put_run(effects, self._run_key, self._run_names, self._run_data)
-        return Block(self.origin, self.first, self.last, self._with_head(effects), NO_CHAIN)
+        effects = bytearray(self._effects.getvalue())
+        if len(self._run_data):
+            put_run(effects, self._run_key, self._run_names, self._run_data.getvalue())
+        return Block(self.origin, self.first, self.last, self._with_head(bytes(effects)), NO_CHAIN)
 
-    def _with_head(self, effects: bytearray) -> bytes:
+    def _with_head(self, effects: bytes) -> bytes:
         head = bytearray()
         put_varint(head, MARKED_VERSION if self._has_marks else BLOCK_VERSION)
         put_varint(head, self.origin)

@@ -11,10 +11,10 @@ from typing import Final, Optional
 from librt.strings import BytesWriter, read_i64_le, write_i64_le
 from mypy_extensions import i64
 
-from anabranch.crdt.ids import MAX_HALF
+from anabranch.crdt.ids import IS_COMPILED, MAX_HALF
 from anabranch.crdt.node import PackedNode, decode_names, with_values
 from anabranch.crdt.region_log import RegionLog
-from anabranch.crdt.scan import DELETED, IS_COMPILED, SAME_NAMES, Scan, is_below, unsigned, word
+from anabranch.crdt.scan import DELETED, SAME_NAMES, Scan, is_below, unsigned, word
 from anabranch.crdt.slices import Entries, EntrySlice
 
 # Bytes of one entry in the table of a `ReverseCursor`: ID, counter, flags, and where its payload
@@ -105,7 +105,7 @@ class LogCursor(Cursor):
     def seek_id(self, entry_id: int) -> None:
         """Moves to the first entry with an ID ≥ `entry_id`."""
         index = max(self.log.rax.index_by_id(entry_id), 0)
-        self.valid = index < len(self.log.rax.nodes)
+        self.valid = index < self.log.rax.size()
         if not self.valid:
             return
         self._set_node(index)
@@ -128,7 +128,7 @@ class LogCursor(Cursor):
         after = int(self._index) + 1
         if (
             self._node is None
-            or (after < len(rax.nodes) and rax.first_counters[after] <= counter)
+            or (after < rax.size() and rax.first_counters[after] <= counter)
             or self.before() > counter
         ):
             self._enter(max(rax.index_by_counter(counter), 0))
@@ -218,12 +218,12 @@ class LogCursor(Cursor):
         entry that was appended since stands where the cursor was at the end.
         """
         node = self._node
-        nodes = self.log.rax.nodes
+        rax = self.log.rax
         index = int(self._index)
         if (
             node is None
-            or index >= len(nodes)
-            or nodes[index] is not node
+            or index >= rax.size()
+            or rax.node(index) is not node
             or node.deleted != self._deleted
         ):
             return False
@@ -236,14 +236,14 @@ class LogCursor(Cursor):
         return True
 
     def _enter(self, index: int) -> None:
-        self.valid = index < len(self.log.rax.nodes)
+        self.valid = index < self.log.rax.size()
         self._node = None
         if self.valid:
             self._set_node(index)
             self._next()
 
     def _set_node(self, index: int) -> None:
-        node = self.log.rax.nodes[index]
+        node = self.log.rax.node(index)
         self._index = index
         self._node = node
         self._deleted = node.deleted
@@ -258,7 +258,7 @@ class LogCursor(Cursor):
             if scan.step():
                 if not scan.flags & DELETED:
                     return
-            elif self._index + 1 >= len(self.log.rax.nodes):
+            elif self._index + 1 >= self.log.rax.size():
                 self.valid = False
                 return
             else:
@@ -280,7 +280,7 @@ class ReverseCursor(Cursor):
         self._index = self.log.rax.index_by_id(entry_id)
         self.valid = self._index >= 0
         if self.valid:
-            node = self.log.rax.nodes[self._index]
+            node = self.log.rax.node(int(self._index))
             self._load(node, word(entry_id >> 64), word(entry_id & MAX_HALF))
             self.step()
 
@@ -291,7 +291,7 @@ class ReverseCursor(Cursor):
             if self._index < 0:
                 self.valid = False
                 return
-            self._load(self.log.rax.nodes[self._index], _LAST_WORD, _LAST_WORD)
+            self._load(self.log.rax.node(int(self._index)), _LAST_WORD, _LAST_WORD)
             self._at -= 1
         rows = self._rows
         offset = self._at * _ROW_BYTES

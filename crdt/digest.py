@@ -39,6 +39,8 @@ def _contents(stream: Stream) -> int:
         item = _item(b"h", (region_id, counter))
         put_id(item, entry_id)
         total += xxh3_128_intdigest(item)
+    if stream.rare is None:
+        return total
     for group in stream.groups.values():
         for dot, create in group.creates.items():
             total += _of_create(group, dot, create)

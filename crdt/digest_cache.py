@@ -27,6 +27,16 @@ class DigestCache:
             stream.share = None
         self._changed[stream.key] = None
 
+    def keep(self, streams: dict[bytes, Stream]) -> None:
+        """All streams but these are dropped."""
+        self.total = 0
+        self._changed = {}
+        for stream in streams.values():
+            if stream.share is None:
+                self._changed[stream.key] = None
+            else:
+                self.total += stream.share
+
     def hash_some(self, keys: dict[bytes, Stream], entries_max: int) -> bool:
         """Hashes about `entries_max` changed entries; returns True when none is left.
 
@@ -40,7 +50,7 @@ class DigestCache:
             stream = keys.get(key)
             if stream is None or stream.share is not None:
                 continue
-            entries_max -= 1 + len(stream.groups)
+            entries_max -= 1 + len(stream.group_names())
             for log in stream.logs.values():
                 if log.unhashed:
                     entries_max -= log.hash_some(entries_max)
@@ -49,4 +59,6 @@ class DigestCache:
                         return False
             stream.share = digest.of_stream(stream)
             self.total += stream.share
+        # An emptied dict keeps its memory until it is cleared.
+        self._changed.clear()
         return True

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final, Optional, Union
 
+from librt.strings import BytesWriter
 from mypy_extensions import mypyc_attr
 
 from anabranch.crdt.encoding import (
@@ -18,6 +19,7 @@ from anabranch.crdt.encoding import (
     put_id,
     put_varint,
     put_vector,
+    write_bytes,
 )
 from anabranch.crdt.node import check_entries, check_fields
 from anabranch.crdt.place import Place, at_counters, at_id
@@ -345,11 +347,17 @@ def _head(out: bytearray, kind: int, key: bytes) -> None:
     put_bytes(out, key)
 
 
-def put_run(out: bytearray, key: bytes, names: bytes, data: bytes | bytearray) -> None:
-    _head(out, ADD_RUN, key)
-    put_bytes(out, names)
-    put_varint(out, len(data))
-    out += data
+def put_run(out: bytearray, key: bytes, names: bytes, data: bytes) -> None:
+    writer = BytesWriter()
+    write_run(writer, key, names, data)
+    out += writer.getvalue()
+
+
+def write_run(out: BytesWriter, key: bytes, names: bytes, data: bytes) -> None:
+    out.append(ADD_RUN)
+    write_bytes(out, key)
+    write_bytes(out, names)
+    write_bytes(out, data)
 
 
 def read_effect(reader: Reader, counter: int) -> Effect:

@@ -59,6 +59,12 @@ def write_bytes(out: BytesWriter, data: bytes) -> None:
     out.write(data)
 
 
+def write_id(out: BytesWriter, entry_id: int) -> None:
+    """As `put_id`."""
+    write_varint(out, entry_id >> 64)
+    write_varint(out, entry_id & MAX_HALF)
+
+
 def put_dots(out: bytearray, dots: list[Dot]) -> None:
     put_varint(out, len(dots))
     for region_id, counter in dots:

@@ -38,7 +38,11 @@ class Group:
         self.delivery = Delivery()
 
     def create_dots(self) -> list[Dot]:
-        return sorted(self.creates)
+        return sorted(self.creates) if len(self.creates) > 1 else list(self.creates)
+
+    def has_any(self, dots: list[Dot]) -> bool:
+        """Whether one of these creates is live."""
+        return any(dot in self.creates for dot in dots)
 
     def acked(self, region_id: int) -> Spans:
         """Returns the union of the acked spans of the live creates (S8.3)."""

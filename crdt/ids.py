@@ -6,7 +6,10 @@ adding 1 are plain arithmetic.
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import Final, Optional
+
+from mypy_extensions import i64
 
 MAX_HALF: Final = (1 << 64) - 1
 MAX_ID: Final = (1 << 128) - 1
@@ -46,6 +49,10 @@ def make(ms: int, seq: int) -> int:
     return (ms << 64) | seq
 
 
+IS_COMPILED: Final = not isinstance(make, FunctionType)
+"""Whether this module is compiled, and so all modules of the data."""
+
+
 def ms_of(entry_id: int) -> int:
     return entry_id >> 64
 
@@ -70,10 +77,37 @@ def _half(text: bytes) -> int:
     return value
 
 
-def parse(text: bytes, missing_seq: int = 0) -> int:
+def halves(text: bytes, missing_seq: int = 0) -> tuple[int, int]:
     """Parses `ms-seq`, or `ms` with `missing_seq`; raises IdError with Redis's text (S4.5)."""
-    ms, dash, seq = text.partition(b"-")
-    return (_half(ms) << 64) | (_half(seq) if dash else missing_seq)
+    if IS_COMPILED:
+        # Nearly every ID is whole, and its numbers are short.
+        ms, at = _digits(text, 0)
+        if 0 < at < len(text) and text[at] == 45:  # -
+            seq, end = _digits(text, at + 1)
+            if end == len(text) and end > at + 1:
+                return int(ms), int(seq)
+    first, dash, second = text.partition(b"-")
+    return _half(first), _half(second) if dash else missing_seq
+
+
+def _digits(text: bytes, start: i64) -> tuple[i64, i64]:
+    """Returns the number at `start`, and where it ends: after at most 18 digits, or at `start`."""
+    stop: i64 = min(len(text), int(start) + 18)
+    at = start
+    number: i64 = 0
+    while at < stop:
+        digit: i64 = text[at] - 48
+        if not 0 <= digit <= 9:
+            break
+        number = number * 10 + digit
+        at += 1
+    return number, at
+
+
+def parse(text: bytes, missing_seq: int = 0) -> int:
+    """As `halves`, in one number."""
+    ms, seq = halves(text, missing_seq)
+    return (ms << 64) | seq
 
 
 def parse_bound(text: bytes, missing_seq: int) -> int:
@@ -129,14 +163,22 @@ def _seq_in_ms(ms: int, region_id: int, last_id: int) -> Optional[int]:
 
 def generate(region_id: int, last_id: int, now_ms: int) -> int:
     """Returns the ID for `*` (S4.1); raises IdError when the ID space is exhausted."""
-    ms = max(now_ms, last_id >> 64)
-    seq = _seq_in_ms(ms, region_id, last_id)
-    if seq is None:
-        ms += 1
-        seq = region_id
+    ms, seq = generate_halves(region_id, last_id >> 64, last_id & MAX_HALF, now_ms)
+    return (ms << 64) | seq
+
+
+def generate_halves(region_id: int, last_ms: int, last_seq: int, now_ms: int) -> tuple[int, int]:
+    """As `generate`, with the halves of the last ID; returns those of the new one."""
+    if now_ms > last_ms:
+        ms = now_ms
+    else:
+        seq = congruent_seq_above(last_seq, region_id)
+        if seq <= MAX_HALF:
+            return last_ms, seq
+        ms = last_ms + 1
     if ms > MAX_HALF:
         raise IdError(ERR_EXHAUSTED)
-    return (ms << 64) | seq
+    return ms, region_id
 
 
 def choose(request: IdRequest, mode: str, region_id: int, last_id: int, now_ms: int) -> int:

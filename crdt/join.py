@@ -79,7 +79,19 @@ def _join_stream(
         our_vector,
         their_vector,
     )
-    ours.header = {dot[0]: (dot[1], entry_id) for dot, entry_id in heads.items()}
+    touched = dict(ours.touched)
+    raise_to(touched, theirs.touched)
+    ours.set_header({dot[0]: (dot[1], entry_id) for dot, entry_id in heads.items()})
+    ours.set_touched(touched)
+    if ours.rare is not None or theirs.rare is not None:
+        _join_rare(keyspace, ours, other, theirs, now_ms)
+
+
+def _join_rare(
+    keyspace: Keyspace, ours: Stream, other: Keyspace, theirs: Stream, now_ms: int
+) -> None:
+    our_vector = keyspace.vector
+    their_vector = other.vector
     if ours.deadlines or theirs.deadlines:
         ours.deadlines = join_dotted(ours.deadlines, theirs.deadlines, our_vector, their_vector)
         keyspace.changes.deadlines[ours.key] = None
@@ -93,7 +105,6 @@ def _join_stream(
     raise_to(ours.tombstone_of_all, theirs.tombstone_of_all)
     _join_pairs(keyspace, ours, other, theirs, now_ms)
     raise_to(ours.clears, theirs.clears)
-    raise_to(ours.touched, theirs.touched)
 
 
 def join_dotted(

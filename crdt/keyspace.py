@@ -58,6 +58,17 @@ class LateEntries:
         self.stable_id = 0
 
 
+class _Dropped:
+    """Streams that FLUSHALL dropped, and that are not freed yet (`Keyspace.free_some`).
+
+    They changed after the row at `position`.
+    """
+
+    def __init__(self) -> None:
+        self.streams: list[Stream] = []
+        self.position = 0
+
+
 class Keyspace:
     """The state that effects change, and the local state that belongs to its keys and groups."""
 
@@ -81,7 +92,8 @@ class Keyspace:
         self.changes = Changes()
         # (key, group) of groups whose acknowledgements may have become announceable (S8.1).
         self.acknowledgeable: dict[tuple[bytes, bytes], None] = {}
-        # Key → position after which it changed since its last checkpoint.
+        # Key → position after which it changed since its last checkpoint. Keys that FLUSHALL
+        # dropped come in with `free_some`.
         self.dirty: dict[bytes, int] = {}
         # The flush state changed, or a snapshot was joined, since the last checkpoint.
         self.is_dirty = False
@@ -93,8 +105,7 @@ class Keyspace:
         # Keys that changed since they were counted (`region.engine.contents`).
         self.uncounted: Final[dict[bytes, None]] = {}
         self._digest: Final = DigestCache()
-        # Streams that are dropped. Many at once are freed in slices (`free_some`).
-        self._dropped: list[Stream] = []
+        self._dropped: Final = _Dropped()
 
     def get(self, key: bytes) -> Optional[Stream]:
         return self.keys.get(key)
@@ -153,26 +164,43 @@ class Keyspace:
         tombstones or clears.
         """
         kept: dict[bytes, Stream] = {}
-        for key, stream in self.keys.items():
-            if not stream.is_plain():
-                kept[key] = stream
-                continue
-            for name in stream.groups:
-                self.acknowledgeable.pop((key, name), None)
-                self.changes.dropped_groups.append((key, name))
-            if stream.pairs:
-                stream.pairs.clear(vector)
-            self.touch(stream)
-            self._dropped.append(stream)
+        dropped = self._dropped.streams
+        if not dropped:
+            self._dropped.position = self.position
+        for stream in self.keys.values():
+            if stream.rare is not None:
+                if not stream.is_plain():
+                    kept[stream.key] = stream
+                    continue
+                for name in stream.groups:
+                    self.acknowledgeable.pop((stream.key, name), None)
+                    self.changes.dropped_groups.append((stream.key, name))
+                if stream.pairs:
+                    stream.pairs.clear(vector)
+            dropped.append(stream)
         self.keys = kept
+        self._digest.keep(kept)
         self.scan_order = ScanOrder()
         for key in kept:
             self.scan_order.add(key)
 
-    def free_some(self, streams_max: int) -> None:
-        """Frees at most so many of the streams that were dropped."""
-        if self._dropped:
-            del self._dropped[-streams_max:]
+    def is_freeing(self) -> bool:
+        """Whether streams that were dropped are not freed yet."""
+        return bool(self._dropped.streams)
+
+    def free_some(self, streams_max: int = 1 << 62) -> None:
+        """Frees at most so many of the streams that were dropped.
+
+        Only then the checkpoint and the counts learn that these keys changed: noting all at once
+        would take long.
+        """
+        dropped = self._dropped.streams
+        position = self._dropped.position
+        for _ in range(min(streams_max, len(dropped))):
+            key = dropped.pop().key
+            self.uncounted[key] = None
+            if self.dirty.get(key, position) >= position:
+                self.dirty[key] = position
 
     def chain(self, origin: int) -> bytes:
         return self.chains.get(origin, NO_CHAIN)

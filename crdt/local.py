@@ -16,10 +16,10 @@ from typing import ClassVar, Final, Optional
 from librt.strings import BytesWriter
 
 from anabranch.crdt.delivery import Delivery
-from anabranch.crdt.encoding import Malformed, Reader, put_id, put_varint, write_bytes, write_varint
+from anabranch.crdt.encoding import Malformed, Reader, write_bytes, write_id, write_varint
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.pel import Pending
-from anabranch.crdt.pel_chunk import EntryRef
+from anabranch.crdt.pel_chunk import EntryRef, entry_ref
 from anabranch.crdt.place import Place, put_place, read_place
 from anabranch.crdt.spans import (
     SpansByRegion,
@@ -32,7 +32,7 @@ from anabranch.crdt.vector import Dot
 
 def entry_of(pending: Pending) -> EntryRef:
     """Returns the reference of a pending entry."""
-    return EntryRef(pending.region_id, pending.counter, pending.entry_id)
+    return entry_ref(pending.region_id, pending.counter, pending.entry_id)
 
 
 class Claim:
@@ -73,13 +73,13 @@ class LocalRecord:
         """Changes the local state of the record's group."""
         raise NotImplementedError
 
-    def put(self, out: bytearray) -> None:
+    def put(self, out: BytesWriter) -> None:
         """Writes the record."""
         self._put(out)
 
     def _put(
         self,
-        out: bytearray,
+        out: BytesWriter,
         consumer: bytes = b"",
         entries: Sequence[EntryRef] = (),
         claims: Sequence[Claim] = (),
@@ -91,29 +91,32 @@ class LocalRecord:
     ) -> None:
         """Writes the layout that all kinds share."""
         head = self.head
-        writer = BytesWriter()
-        writer.append(self.kind)
-        write_bytes(writer, head.key)
-        write_bytes(writer, head.group)
-        write_varint(writer, len(head.creates))
+        out.append(self.kind)
+        write_bytes(out, head.key)
+        write_bytes(out, head.group)
+        write_varint(out, len(head.creates))
         for region_id, counter in head.creates:
-            write_varint(writer, region_id)
-            write_varint(writer, counter)
-        write_varint(writer, head.now_ms)
-        write_bytes(writer, consumer)
-        write_varint(writer, len(entries) + len(claims))
+            write_varint(out, region_id)
+            write_varint(out, counter)
+        write_varint(out, head.now_ms)
+        write_bytes(out, consumer)
+        write_varint(out, len(entries) + len(claims))
         for entry in entries:
-            _write_entry(writer, entry)
+            _write_entry(out, entry)
         for claim in claims:
-            _write_entry(writer, claim.entry)
-            write_varint(writer, claim.delivered_ms)
-            write_varint(writer, claim.deliveries)
-        write_spans_by_region(writer, {} if spans is None else spans)
-        out += writer.getvalue()
+            _write_entry(out, claim.entry)
+            write_varint(out, claim.delivered_ms)
+            write_varint(out, claim.deliveries)
+        if spans:
+            write_spans_by_region(out, spans)
+        else:
+            write_varint(out, 0)
         if floor is not None:
-            put_place(out, floor)
-        put_id(out, last_id)
-        put_varint(out, entries_read)
+            place = bytearray()
+            put_place(place, floor)
+            out.write(place)
+        write_id(out, last_id)
+        write_varint(out, entries_read)
         out.append(1 if no_ack else 0)
 
 
@@ -160,7 +163,7 @@ class Delivered(LocalRecord):
         for entry in self.entries:
             delivery.no_longer_dropped(entry.region_id, entry.counter)
 
-    def put(self, out: bytearray) -> None:
+    def put(self, out: BytesWriter) -> None:
         self._put(
             out,
             consumer=self.consumer,
@@ -186,7 +189,7 @@ class Removed(LocalRecord):
     def change(self, delivery: Delivery) -> None:
         delivery.pel.remove_all(self.entries)
 
-    def put(self, out: bytearray) -> None:
+    def put(self, out: BytesWriter) -> None:
         self._put(out, entries=self.entries)
 
 
@@ -212,7 +215,7 @@ class Claimed(LocalRecord):
                 claim.entry, self.consumer, claim.delivered_ms, claim.deliveries, now_ms
             )
 
-    def put(self, out: bytearray) -> None:
+    def put(self, out: BytesWriter) -> None:
         self._put(out, consumer=self.consumer, claims=self.claims)
 
 
@@ -228,7 +231,7 @@ class ConsumerMade(LocalRecord):
     def change(self, delivery: Delivery) -> None:
         delivery.consumer(self.consumer, self.head.now_ms)
 
-    def put(self, out: bytearray) -> None:
+    def put(self, out: BytesWriter) -> None:
         self._put(out, consumer=self.consumer)
 
 
@@ -244,7 +247,7 @@ class ConsumerDeleted(LocalRecord):
     def change(self, delivery: Delivery) -> None:
         delivery.delete_consumer(self.consumer)
 
-    def put(self, out: bytearray) -> None:
+    def put(self, out: BytesWriter) -> None:
         self._put(out, consumer=self.consumer)
 
 
@@ -276,7 +279,7 @@ class FloorSet(LocalRecord):
                 0 if entry is None else entry.counter, 0 if entry is None else entry.entry_id
             )
 
-    def put(self, out: bytearray) -> None:
+    def put(self, out: BytesWriter) -> None:
         self._put(out, entries=self.last_below, floor=self.floor, entries_read=self.entries_read)
 
 
@@ -294,7 +297,7 @@ class FloorRaised(LocalRecord):
         # The memos would begin below the raised floor.
         delivery.memos.clear()
 
-    def put(self, out: bytearray) -> None:
+    def put(self, out: BytesWriter) -> None:
         self._put(out, last_id=self.last_id)
 
 
@@ -312,10 +315,10 @@ def apply_local(keyspace: Keyspace, record: LocalRecord) -> None:
     """Applies a record, unless it is void."""
     head = record.head
     stream = keyspace.get(head.key)
-    group = None if stream is None else stream.groups.get(head.group)
+    group = None if stream is None else stream.find_group(head.group)
     if stream is None or group is None:
         return
-    if group.creates.keys().isdisjoint(head.creates):
+    if not group.has_any(head.creates):
         return
     record.change(group.delivery)
     keyspace.touch_local(stream)
@@ -336,7 +339,8 @@ def read_record(reader: Reader) -> LocalRecord:
     for _ in range(reader.count()):
         region_id = reader.varint()
         counter = reader.half()
-        entry = EntryRef(region_id, counter, reader.id_())
+        ms = reader.half()
+        entry = EntryRef(region_id, counter, ms, reader.half())
         if kind == Claimed.kind:
             delivered_ms = reader.half()
             claims.append(Claim(entry, delivered_ms, reader.half()))

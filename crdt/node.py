@@ -24,10 +24,11 @@ from __future__ import annotations
 
 from typing import Final, Optional
 
+from librt.strings import BytesWriter
 from mypy_extensions import i64, mypyc_attr
 from xxhash import xxh3_128_intdigest
 
-from anabranch.crdt.encoding import put_varint, varint
+from anabranch.crdt.encoding import put_varint, varint, write_varint
 from anabranch.crdt.ids import SEQ_STRIDE
 from anabranch.crdt.scan import DELETED, NEXT_COUNTER, SAME_MS, SAME_NAMES, Scan, word_at
 
@@ -38,6 +39,8 @@ COUNTER_MAX: Final = (1 << 63) - 1
 _NAMES_MAX: Final = 4096
 _NAMES_BYTES_MAX: Final = 1024
 _encoded_names: Final[dict[tuple[bytes, ...], bytes]] = {}
+# The same for single names, which most entries have.
+_encoded_single: Final[dict[bytes, bytes]] = {}
 
 # How an entry begins that follows another one which the same region added in the same ms.
 FOLLOWS: Final = bytes([SAME_NAMES | SAME_MS | NEXT_COUNTER]) + varint(SEQ_STRIDE)
@@ -47,6 +50,8 @@ _HEADS: Final = [FOLLOWS + one for one in _BYTES]
 
 
 def encode_names(names: list[bytes]) -> bytes:
+    if len(names) == 1:
+        return _encode_name(names[0])
     known = _encoded_names.get(tuple(names))
     if known is not None:
         return known
@@ -55,6 +60,18 @@ def encode_names(names: list[bytes]) -> bytes:
         if len(_encoded_names) >= _NAMES_MAX:
             _encoded_names.clear()
         _encoded_names[tuple(names)] = encoded
+    return encoded
+
+
+def _encode_name(name: bytes) -> bytes:
+    known = _encoded_single.get(name)
+    if known is not None:
+        return known
+    encoded = _encode_names([name])
+    if len(encoded) <= _NAMES_BYTES_MAX:
+        if len(_encoded_single) >= _NAMES_MAX:
+            _encoded_single.clear()
+        _encoded_single[name] = encoded
     return encoded
 
 
@@ -92,18 +109,27 @@ def put_entry(
         out += _HEADS[len(payload)]
         out += payload
         return
+    writer = BytesWriter()
+    write_entry(writer, flags, ms_delta, seq, counter_delta, payload)
+    out += writer.getvalue()
+
+
+def write_entry(
+    out: BytesWriter, flags: int, ms_delta: int, seq: int, counter_delta: int, payload: bytes
+) -> None:
+    """As `put_entry`, into a buffer that compiled code appends to faster."""
     if ms_delta == 0:
         flags |= SAME_MS
     if counter_delta == 1:
         flags |= NEXT_COUNTER
     out.append(flags)
     if ms_delta:
-        put_varint(out, ms_delta)
-    put_varint(out, seq)
+        write_varint(out, ms_delta)
+    write_varint(out, seq)
     if counter_delta != 1:
-        put_varint(out, counter_delta)
-    put_varint(out, len(payload))
-    out += payload
+        write_varint(out, counter_delta)
+    write_varint(out, len(payload))
+    out.write(payload)
 
 
 @mypyc_attr(acyclic=True)

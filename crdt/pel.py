@@ -10,7 +10,6 @@ which it has none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final, Optional
 
 from mypy_extensions import mypyc_attr
@@ -131,7 +130,7 @@ class Pel:
     def remove(self, region_id: int, counter: int, entry_id: int) -> bool:
         """Removes an entry; returns whether it was pending."""
         part = self.parts.get(region_id)
-        return part is not None and part.remove(entry_id, counter)
+        return part is not None and part.remove(entry_id >> 64, entry_id & MAX_HALF, counter)
 
     def remove_all(self, entries: list[EntryRef]) -> None:
         """Removes entries. Those that follow each other in a region log are removed at once."""
@@ -150,11 +149,13 @@ class Pel:
 
     def contains(self, region_id: int, counter: int, entry_id: int) -> bool:
         part = self.parts.get(region_id)
-        return part is not None and part.length > 0 and part.seek(entry_id, counter)
+        if part is None or part.length == 0:
+            return False
+        return part.seek(entry_id >> 64, entry_id & MAX_HALF, counter)
 
     def get(self, region_id: int, counter: int, entry_id: int) -> Optional[Pending]:
         part = self.parts.get(region_id)
-        if part is None or not part.seek(entry_id, counter):
+        if part is None or not part.seek(entry_id >> 64, entry_id & MAX_HALF, counter):
             return None
         chunk = part.chunks[part.index]
         n = part.offset
@@ -173,16 +174,11 @@ class Pel:
         assert found is not None
         return found
 
-    def with_ids(self, entry_ids: Iterable[int]) -> list[EntryRef]:
-        """Returns all pending entries that bear one of the IDs, in the order of the IDs.
-
-        Those of one ID ascend by (region_id, counter).
-        """
-        parts = [self.parts[region_id] for region_id in sorted(self.parts)]
+    def with_id(self, entry_id: int) -> list[EntryRef]:
+        """Returns all pending entries that bear the ID, ascending by (region_id, counter)."""
         found: list[EntryRef] = []
-        for entry_id in entry_ids:
-            for part in parts:
-                part.put_refs(entry_id, found)
+        for region_id in sorted(self.parts):
+            self.parts[region_id].put_refs(entry_id >> 64, entry_id & MAX_HALF, found)
         return found
 
     def ascending(
@@ -207,7 +203,7 @@ def _follows(entry: EntryRef, other: EntryRef) -> bool:
     return (
         other.region_id == entry.region_id
         and other.counter > entry.counter
-        and other.entry_id > entry.entry_id
+        and other.is_above(entry.ms, entry.seq)
     )
 
 
@@ -224,7 +220,7 @@ class PartCursor:
         self.ms = 0
         self.seq = 0
         self.valid = True
-        part.seek(start, 0)
+        part.seek(start >> 64, start & MAX_HALF, 0)
         self._chunk = part.index
         # Offset of the first entry that is not copied, and how many are copied next.
         self._next = part.offset
@@ -332,8 +328,10 @@ class PelCursor:
         )
 
     def step(self) -> None:
-        self.current().step()
-        self._choose()
+        at = self.current()
+        at.step()
+        if len(self._cursors) > 1 or not at.valid or at.ms >= self._end_ms:
+            self._choose()
 
     def current(self) -> PartCursor:
         """Returns the cursor on the current entry, whose columns hold the entry."""

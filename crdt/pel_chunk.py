@@ -26,14 +26,26 @@ NOBODY: Final = 0
 
 @mypyc_attr(acyclic=True)
 class EntryRef:
-    """An entry of a region log: its dot and its ID, whole and as its two halves."""
+    """An entry of a region log: its dot, and the two halves of its ID."""
 
-    def __init__(self, region_id: int, counter: int, entry_id: int) -> None:
+    def __init__(self, region_id: int, counter: int, ms: int, seq: int) -> None:
         self.region_id: Final = region_id
         self.counter: Final = counter
-        self.entry_id: Final = entry_id
-        self.ms: Final = entry_id >> 64
-        self.seq: Final = entry_id & MAX_HALF
+        self.ms: Final = ms
+        self.seq: Final = seq
+
+    @property
+    def entry_id(self) -> int:
+        return (self.ms << 64) | self.seq
+
+    def is_above(self, ms: int, seq: int) -> bool:
+        """Whether its ID is above that of these halves."""
+        return self.ms > ms or (self.ms == ms and self.seq > seq)
+
+
+def entry_ref(region_id: int, counter: int, entry_id: int) -> EntryRef:
+    """An entry with its whole ID."""
+    return EntryRef(region_id, counter, entry_id >> 64, entry_id & MAX_HALF)
 
 
 @mypyc_attr(acyclic=True)

@@ -12,7 +12,6 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-from anabranch.crdt.ids import MAX_HALF
 from anabranch.crdt.pel_chunk import NOBODY, Chunk, EntryRef, change_count, runs
 
 # Entries of a full chunk. Removing one entry moves the rest of its chunk.
@@ -41,16 +40,15 @@ class PelPart:
         # The place of the entry that `seek` found last: chunk and offset.
         self.index = 0
         self.offset = 0
-        # No entry lies above this ID, and none above this counter.
-        self._id_max = -1
+        # No entry lies above the ID of these halves, and none above this counter.
+        self._ms_max = -1
+        self._seq_max = 0
         self._counter_max = 0
 
     # -- finding
 
-    def seek(self, entry_id: int, counter: int) -> bool:
+    def seek(self, ms: int, seq: int, counter: int) -> bool:
         """Moves to the first entry at or above (ID, counter); returns whether it is that entry."""
-        ms = entry_id >> 64
-        seq = entry_id & MAX_HALF
         chunks = self.chunks
         if self.index < len(chunks):
             chunk = chunks[self.index]
@@ -60,7 +58,7 @@ class PelPart:
                 self.offset += 1
                 return True
         # An entry with this ID may be the last of the chunk before the one that begins with it.
-        index = max(bisect_left(self.first_ids, entry_id) - 1, 0)
+        index = max(bisect_left(self.first_ids, (ms << 64) | seq) - 1, 0)
         while index < len(chunks):
             chunk = chunks[index]
             offset = chunk.find(ms, seq, counter)
@@ -73,12 +71,10 @@ class PelPart:
         self.offset = 0
         return False
 
-    def put_refs(self, entry_id: int, found: list[EntryRef]) -> None:
+    def put_refs(self, ms: int, seq: int, found: list[EntryRef]) -> None:
         """Appends the entries that bear the ID to `found`, ascending by counter."""
         if not self.length:
             return
-        ms = entry_id >> 64
-        seq = entry_id & MAX_HALF
         if self.agrees and self.index < len(self.chunks):
             # Mostly it is the entry after the last one, which may have left.
             chunk = self.chunks[self.index]
@@ -87,16 +83,16 @@ class PelPart:
                 offset += 1
             if chunk.bears(offset, ms, seq):
                 self.offset = offset
-                found.append(EntryRef(self.region_id, chunk.counters[offset], entry_id))
+                found.append(EntryRef(self.region_id, chunk.counters[offset], ms, seq))
                 return
-        self.seek(entry_id, 0)
+        self.seek(ms, seq, 0)
         index = self.index
         offset = self.offset
         while index < len(self.chunks):
             chunk = self.chunks[index]
             if not chunk.bears(offset, ms, seq):
                 break
-            found.append(EntryRef(self.region_id, chunk.counters[offset], entry_id))
+            found.append(EntryRef(self.region_id, chunk.counters[offset], ms, seq))
             offset += 1
             if offset == chunk.size():
                 index += 1
@@ -113,7 +109,7 @@ class PelPart:
         if self.is_above_all(entry):
             self.append([entry], consumer, delivered_ms, deliveries)
             return
-        if not self.seek(entry.entry_id, entry.counter):
+        if not self.seek(entry.ms, entry.seq, entry.counter):
             self._insert(entry)
         chunk = self.chunks[self.index]
         before = chunk.consumers[self.offset]
@@ -151,12 +147,14 @@ class PelPart:
             start += size
         change_count(self.totals, consumer, len(entries))
         self.length += len(entries)
-        self._id_max = entries[-1].entry_id
-        self._counter_max = entries[-1].counter
+        last = entries[-1]
+        self._ms_max = last.ms
+        self._seq_max = last.seq
+        self._counter_max = last.counter
 
     def is_above_all(self, entry: EntryRef) -> bool:
         """Whether an entry can be appended. It may be False for an entry above all that remain."""
-        return entry.entry_id > self._id_max and entry.counter > self._counter_max
+        return entry.is_above(self._ms_max, self._seq_max) and entry.counter > self._counter_max
 
     def _insert(self, entry: EntryRef) -> None:
         """Makes room at the place that `seek` found, and moves there."""
@@ -169,13 +167,15 @@ class PelPart:
             self.offset = self.chunks[-1].size()
         if self.chunks[self.index].size() >= self.chunk_max:
             self._split(self.index)
-            self.seek(entry_id, counter)
+            self.seek(entry.ms, entry.seq, counter)
             self._insert(entry)
             return
         index = self.index
         self.chunks[index].insert(self.offset, entry.ms, entry.seq, counter)
         self.length += 1
-        self._id_max = max(self._id_max, entry_id)
+        if entry.is_above(self._ms_max, self._seq_max):
+            self._ms_max = entry.ms
+            self._seq_max = entry.seq
         self._counter_max = max(self._counter_max, counter)
         self.first_ids[index] = min(self.first_ids[index], entry_id)
         self.first_counters[index] = min(self.first_counters[index], counter)
@@ -203,9 +203,9 @@ class PelPart:
 
     # -- removing
 
-    def remove(self, entry_id: int, counter: int) -> bool:
+    def remove(self, ms: int, seq: int, counter: int) -> bool:
         """Removes an entry; returns whether it was here."""
-        if not self.seek(entry_id, counter):
+        if not self.seek(ms, seq, counter):
             return False
         self._cut(self.index, self.offset, self.offset + 1)
         return True
@@ -216,20 +216,20 @@ class PelPart:
         Returns the index of the first entry of the list that was not looked at.
         """
         first = entries[n]
-        if not self.seek(first.entry_id, first.counter):
+        if not self.seek(first.ms, first.seq, first.counter):
             return n + 1
-        chunk = self.chunks[self.index]
         start = self.offset
         stop = start + 1
         n += 1
-        while n < len(entries):
-            entry = entries[n]
-            if entry.region_id != self.region_id or not chunk.is_at(
-                stop, entry.ms, entry.seq, entry.counter
-            ):
-                break
-            stop += 1
-            n += 1
+        if n < len(entries):
+            # A dot has one ID, so comparing counters is enough.
+            chunk = self.chunks[self.index]
+            for counter in chunk.counters[stop : stop + len(entries) - n].tolist():
+                entry = entries[n]
+                if entry.counter != counter or entry.region_id != self.region_id:
+                    break
+                stop += 1
+                n += 1
         self._cut(self.index, start, stop)
         return n
 
@@ -270,7 +270,11 @@ class PelPart:
     def _cut(self, index: int, start: int, stop: int) -> None:
         """Removes a range of the chunk at `index`; empty and small chunks are tidied up."""
         chunk = self.chunks[index]
-        for consumer, count in runs(chunk.consumers, start, stop):
+        if len(chunk.held) == 1:
+            counts = [(chunk.consumers[start], stop - start)]
+        else:
+            counts = runs(chunk.consumers, start, stop)
+        for consumer, count in counts:
             change_count(chunk.held, consumer, -count)
             change_count(self.totals, consumer, -count)
         chunk.remove(start, stop)
@@ -280,7 +284,8 @@ class PelPart:
             self._drop_chunk(index)
             if not self.chunks:
                 self.agrees = True
-                self._id_max = -1
+                self._ms_max = -1
+                self._seq_max = 0
                 self._counter_max = 0
         elif size < self.chunk_max // 4:
             self._join(index)

@@ -42,29 +42,73 @@ class RegionLog:
         self.trimmed = 0
         # Checkpoint bookkeeping: the nodes changed since the last checkpoint, the numbers of
         # stored nodes that are no longer here, and the next number to give.
-        self.unsaved: list[PackedNode] = []
-        self.dropped_numbers: list[int] = []
+        # A log that has had only one node has none of these lists: the node itself tells.
+        self._unsaved: Optional[list[PackedNode]] = None
+        self._dropped_numbers: Optional[list[int]] = None
         self.next_number = 1
         # Digest bookkeeping: the sum of the shares of the nodes not in `unhashed` (S13.9).
         self.share_total = 0
-        self.unhashed: list[PackedNode] = []
+        self._unhashed: Optional[list[PackedNode]] = None
 
     # -- bookkeeping of nodes
+
+    @property
+    def unsaved(self) -> list[PackedNode]:
+        if self._unsaved is not None:
+            return self._unsaved
+        return [node for node in self.rax.nodes if node.is_unsaved]
+
+    @property
+    def dropped_numbers(self) -> list[int]:
+        return self._dropped_numbers or []
+
+    def saved(self) -> None:
+        """Empties `unsaved`, none of which is unsaved any more, and `dropped_numbers`."""
+        self._unsaved = None if self.rax.size() <= 1 else []
+        self._dropped_numbers = None
+
+    def _note_unsaved(self, node: PackedNode) -> None:
+        """Notes a node, which is in the rax, as unsaved."""
+        node.is_unsaved = True
+        if self._unsaved is None:
+            if self.rax.size() == 1:
+                return
+            self._unsaved = [one for one in self.rax.nodes if one.is_unsaved and one is not node]
+        self._unsaved.append(node)
+
+    @property
+    def unhashed(self) -> list[PackedNode]:
+        if self._unhashed is not None:
+            return self._unhashed
+        return [node for node in self.rax.nodes if node.share is None]
+
+    def _note_unhashed(self, node: PackedNode) -> None:
+        """Notes a node, which is in the rax, as not hashed."""
+        if self._unhashed is None:
+            if self.rax.size() == 1:
+                return
+            self._unhashed = [
+                one for one in self.rax.nodes if one.share is None and one is not node
+            ]
+        self._unhashed.append(node)
+
+    def _add_share(self, share: int) -> None:
+        # Mostly there is one node, and the sum is the same object.
+        self.share_total = share if self.share_total == 0 else self.share_total + share
 
     def changing(self, node: PackedNode) -> None:
         """Notes that a node of this log is about to change. Callers call this before the change."""
         if node.share is not None:
             self.share_total -= node.share
             node.share = None
-            self.unhashed.append(node)
+            self._note_unhashed(node)
         if not node.is_unsaved:
-            node.is_unsaved = True
-            self.unsaved.append(node)
+            self._note_unsaved(node)
 
     def _adopt(self, node: PackedNode) -> None:
-        """Notes a node that is new in this log."""
-        self.unhashed.append(node)
-        self.unsaved.append(node)
+        """Notes a node that is new in this log, and in the rax."""
+        self._note_unhashed(node)
+        self._note_unsaved(node)
 
     def _leave(self, node: PackedNode) -> None:
         """Notes a node that another node replaces in this log."""
@@ -77,18 +121,20 @@ class RegionLog:
         """Notes a node that is removed and not replaced."""
         self._leave(node)
         if node.number:
-            self.dropped_numbers.append(node.number)
+            if self._dropped_numbers is None:
+                self._dropped_numbers = []
+            self._dropped_numbers.append(node.number)
 
     def push(self, node: PackedNode, first_id: int, first_counter: int) -> None:
         """Puts a whole node at the end, as the load of a checkpoint or a snapshot does."""
-        self.rax.push(node, first_id, first_counter)
+        self.rax.push(node, first_id >> 64, first_id & MAX_HALF, first_counter)
         self.length += node.live()
         if node.share is None:
-            self.unhashed.append(node)
+            self._note_unhashed(node)
         else:
-            self.share_total += node.share
+            self._add_share(node.share)
         if node.is_unsaved:
-            self.unsaved.append(node)
+            self._note_unsaved(node)
 
     # -- adding
 
@@ -103,10 +149,9 @@ class RegionLog:
 
         Its ID and counter must be above those of all entries present.
         """
-        nodes = self.rax.nodes
+        node = self.rax.last()
         self.length += 1
-        if nodes:
-            node = nodes[-1]
+        if node is not None:
             # The last entry of the node may be a deleted one of a higher ID, because an ID can
             # recur after an expiry.
             ascends = ms > node.last_ms or (ms == node.last_ms and seq > node.last_seq)
@@ -117,8 +162,8 @@ class RegionLog:
                 return False
         node = PackedNode(names, counter - 1)
         node.append(ms, seq, counter, names, values)
+        self.rax.push(node, ms, seq, counter)
         self._adopt(node)
-        self.rax.push(node, (ms << 64) | seq, counter)
         return True
 
     def append_adds(self, adds: Adds) -> tuple[AddsPiece, bool]:
@@ -127,21 +172,20 @@ class RegionLog:
         Returns these entries, and whether they opened a new node. Their IDs and counters are above
         those of all entries here.
         """
-        nodes = self.rax.nodes
         limits = self.limits
         first = adds.walk
+        node = self.rax.last()
         opens = (
-            not nodes
-            or nodes[-1].names != adds.names
-            or not self._fits(nodes[-1], 1, int(first.next - first.start) + 4)
+            node is None
+            or node.names != adds.names
+            or not self._fits(node, 1, int(first.next - first.start) + 4)
         )
-        if opens:
+        if node is None or opens:
             node = PackedNode(adds.names, first.counter - 1)
+            self.rax.push(node, first.ms, first.seq, first.counter)
             self._adopt(node)
-            self.rax.push(node, first.id(), first.counter)
             piece = adds.take(limits.max_entries, limits.max_bytes)
         else:
-            node = nodes[-1]
             self.changing(node)
             piece = adds.take(
                 limits.max_entries and limits.max_entries - node.count,
@@ -170,9 +214,8 @@ class RegionLog:
         """
         first = Scan(data, base_counter)
         first.step()
-        nodes = self.rax.nodes
-        if nodes:
-            node = nodes[-1]
+        node = self.rax.last()
+        if node is not None:
             ascends = first.id() > ((node.last_ms << 64) | node.last_seq)
             if ascends and node.names == names and self._fits(node, count, len(data)):
                 self.changing(node)
@@ -211,8 +254,8 @@ class RegionLog:
             return
         node = PackedNode(names, base_counter)
         node.take_run(data, count, last_ms, last_seq, last_counter)
+        self.rax.push(node, first.ms, first.seq, first.counter)
         self._adopt(node)
-        self.rax.push(node, first.id(), first.counter)
         self.length += count
 
     def _append_each(self, names: bytes, data: bytes, base_counter: int) -> None:
@@ -238,7 +281,7 @@ class RegionLog:
         """
         index = self.rax.index_by_counter(counter)
         if index >= 0:
-            scan = self.rax.nodes[index].scan()
+            scan = self.rax.node(index).scan()
             while scan.step() and scan.counter <= counter:
                 if scan.counter == counter:
                     return (index, scan) if not scan.flags & DELETED else (-1, None)
@@ -255,7 +298,7 @@ class RegionLog:
     def fields_at(self, counter: int) -> Optional[list[bytes]]:
         """Returns field, value, … of the present entry with that counter, or None."""
         index, scan = self._scan_to_counter(counter)
-        return None if scan is None else self.rax.nodes[index].fields(scan)
+        return None if scan is None else self.rax.node(index).fields(scan)
 
     def counter_of_id(self, entry_id: int) -> int:
         """Returns the counter of the present entry with that ID; 0 if there is none.
@@ -266,7 +309,7 @@ class RegionLog:
         if index >= 0:
             ms = word(entry_id >> 64)
             seq = word(entry_id & MAX_HALF)
-            scan = self.rax.nodes[index].scan()
+            scan = self.rax.node(index).scan()
             while scan.step() and scan.is_up_to(ms, seq):
                 if scan.ms_word == ms and scan.seq_word == seq:
                     return 0 if scan.flags & DELETED else scan.counter
@@ -278,7 +321,7 @@ class RegionLog:
         seq = word(entry_id & MAX_HALF)
         index = self.rax.index_by_id(entry_id)
         while index >= 0:
-            node = self.rax.nodes[index]
+            node = self.rax.node(index)
             if node.deleted == 0 and ((node.last_ms << 64) | node.last_seq) <= entry_id:
                 return node.last_counter
             found = 0
@@ -296,7 +339,7 @@ class RegionLog:
         rax = self.rax
         index = rax.index_by_counter(counter)
         while index >= 0:
-            node = rax.nodes[index]
+            node = rax.node(index)
             if node.deleted == 0 and node.last_counter <= counter:
                 return node.last_counter
             found = 0
@@ -314,18 +357,18 @@ class RegionLog:
 
         No entry of the log lies above it.
         """
-        nodes = self.rax.nodes
-        return nodes[-1].last_counter if nodes else 0
+        node = self.rax.last()
+        return 0 if node is None else node.last_counter
 
     def count_above(self, counter: int) -> int:
         """Returns the number of entries present with a counter above `counter`."""
         rax = self.rax
         index = rax.index_by_counter(counter)
         total = 0
-        for later in range(max(index + 1, 0), len(rax.nodes)):
-            total += rax.nodes[later].live()
+        for later in range(max(index + 1, 0), rax.size()):
+            total += rax.node(later).live()
         if index >= 0:
-            scan = rax.nodes[index].scan()
+            scan = rax.node(index).scan()
             while scan.step():
                 if scan.counter > counter and not scan.flags & DELETED:
                     total += 1
@@ -338,7 +381,7 @@ class RegionLog:
         index, scan = self._scan_to_counter(counter)
         if scan is None:
             return -1
-        node = self.rax.nodes[index]
+        node = self.rax.node(index)
         self.changing(node)
         node.delete_at(scan.start)
         self.length -= 1
@@ -356,8 +399,8 @@ class RegionLog:
             return 0, -1
         removed = 0
         highest = -1
-        if rax.nodes[index].last_counter > counter:
-            partial = rax.nodes[index]
+        if rax.node(index).last_counter > counter:
+            partial = rax.node(index)
             self.changing(partial)
             scan = partial.scan()
             while scan.step() and scan.counter <= counter:
@@ -372,19 +415,19 @@ class RegionLog:
         if index > 0 and removed == 0:
             highest = self._highest_before(index)
         for whole in range(index):
-            node = rax.nodes[whole]
+            node = rax.node(whole)
             removed += node.live()
             self._forget(node)
         rax.drop(0, index)
         self.length -= removed
-        if rax.nodes and rax.first_counters[0] <= counter:
+        if rax.index_by_counter(counter) >= 0:
             self._tidy(0)
         return removed, highest
 
     def _highest_before(self, index: int) -> int:
         """Returns the highest ID present in the nodes before `index`."""
         highest = -1
-        scan = self.rax.nodes[index - 1].scan()
+        scan = self.rax.node(index - 1).scan()
         while scan.step():
             if not scan.flags & DELETED:
                 highest = scan.id()
@@ -396,7 +439,7 @@ class RegionLog:
         A rewritten node is glued to a neighbour where both fit into one node (S12.2).
         """
         rax = self.rax
-        node = rax.nodes[index]
+        node = rax.node(index)
         if node.live() == 0:
             self._forget(node)
             rax.drop(index, index + 1)
@@ -405,20 +448,20 @@ class RegionLog:
             return
         self._leave(node)
         node = node.rewritten()
-        self._adopt(node)
         rax.replace(index, node)
-        if index > 0 and self._fits(rax.nodes[index - 1], node.count, len(node.data)):
+        self._adopt(node)
+        if index > 0 and self._fits(rax.node(index - 1), node.count, len(node.data)):
             self._glue(index - 1)
-        elif index + 1 < len(rax.nodes):
-            after = rax.nodes[index + 1]
+        elif index + 1 < rax.size():
+            after = rax.node(index + 1)
             if self._fits(node, after.count, len(after.data)):
                 self._glue(index)
 
     def _glue(self, index: int) -> None:
         """Moves the live entries of the node after `index` into the one at `index`."""
         rax = self.rax
-        node = rax.nodes[index]
-        after = rax.nodes[index + 1]
+        node = rax.node(index)
+        after = rax.node(index + 1)
         first = after.scan()
         first.step()
         if first.id() <= (node.last_ms << 64 | node.last_seq):
@@ -436,13 +479,17 @@ class RegionLog:
 
     def hash_some(self, entries_max: int) -> int:
         """Hashes changed nodes until about `entries_max` entries are done; returns how many."""
+        if self._unhashed is None:
+            self._unhashed = self.unhashed
         done = 0
-        while self.unhashed and done < entries_max:
-            node = self.unhashed.pop()
+        while self._unhashed and done < entries_max:
+            node = self._unhashed.pop()
             if not node.is_dropped and node.share is None:
                 node.share = node.hash_entries(self.region_id)
-                self.share_total += node.share
+                self._add_share(node.share)
                 done += node.count
+        if not self._unhashed and self.rax.size() <= 1:
+            self._unhashed = None
         return done
 
     def digest_share(self) -> int:

@@ -8,12 +8,11 @@ and `id`, which are plain numbers.
 
 from __future__ import annotations
 
-from types import FunctionType
 from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
-from anabranch.crdt.ids import MAX_HALF
+from anabranch.crdt.ids import IS_COMPILED, MAX_HALF
 
 DELETED: Final = 1
 SAME_NAMES: Final = 2
@@ -24,10 +23,6 @@ NEXT_COUNTER: Final = 8
 def is_below(one: i64, other: i64) -> bool:
     """Whether a word is lower than another, both without a sign."""
     return (one < other) != ((one < 0) != (other < 0))
-
-
-IS_COMPILED: Final = not isinstance(is_below, FunctionType)
-"""Whether this module is compiled, and so all modules of the data."""
 
 
 def word(number: int) -> i64:

@@ -133,15 +133,13 @@ class Entries:
         """Returns all entries as objects."""
         return [entry for piece in self.slices for entry in piece.listed()]
 
-    def references(self) -> list[EntryRef]:
-        """Returns dots and IDs of all entries. No slice is descending."""
-        found: list[EntryRef] = []
+    def put_references(self, found: list[EntryRef]) -> None:
+        """Appends dots and IDs of all entries to `found`. No slice is descending."""
         for piece in self.slices:
             scan = piece.scan()
             while True:
                 if not scan.flags & DELETED:
-                    found.append(EntryRef(piece.region_id, scan.counter, scan.id()))
+                    found.append(EntryRef(piece.region_id, scan.counter, scan.ms, scan.seq))
                 if scan.next >= piece.end:
                     break
                 scan.step()
-        return found

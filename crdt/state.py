@@ -114,12 +114,24 @@ def put_converged(out: bytearray, stream: Stream) -> None:
     `touched` and pairs (kept until stable), then up to where each region log was trimmed.
     """
     put_varint(out, STATE_VERSION)
-    put_varint(out, len(stream.header))
-    for region_id in sorted(stream.header):
-        counter, entry_id = stream.header[region_id]
+    header = stream.header
+    put_varint(out, len(header))
+    for region_id in sorted(header):
+        counter, entry_id = header[region_id]
         put_varint(out, region_id)
         put_varint(out, counter)
         put_id(out, entry_id)
+    if stream.rare is None:
+        # No groups, deadlines, configurations, tombstones (two kinds) and clears.
+        out += bytes(6)
+        put_vector(out, stream.touched)
+        out += bytes(1)  # No pairs.
+    else:
+        _put_rare(out, stream)
+    put_vector(out, {log.region_id: log.trimmed for log in stream.logs.values() if log.trimmed})
+
+
+def _put_rare(out: bytearray, stream: Stream) -> None:
     put_varint(out, len(stream.groups))
     for name in sorted(stream.groups):
         put_bytes(out, name)
@@ -142,7 +154,6 @@ def put_converged(out: bytearray, stream: Stream) -> None:
         put_varint(out, stream.configurations[dot][0])
         put_varint(out, stream.configurations[dot][1])
     _put_until_stable(out, stream)
-    put_vector(out, {log.region_id: log.trimmed for log in stream.logs.values() if log.trimmed})
 
 
 def _put_until_stable(out: bytearray, stream: Stream) -> None:
@@ -177,7 +188,8 @@ def read_converged(reader: Reader, stream: Stream) -> int:
     for _ in range(reader.count()):
         region_id = reader.varint()
         counter = reader.varint()
-        stream.header[region_id] = (counter, reader.id_())
+        ms = reader.half()
+        stream.note_head(region_id, counter, ms, reader.half())
     for _ in range(reader.count()):
         group = stream.group_with(reader.bytes_())
         for _ in range(reader.count()):
@@ -205,9 +217,11 @@ def _read_until_stable(reader: Reader, stream: Stream) -> None:
     for _ in range(reader.count()):
         name = reader.bytes_()
         stream.tombstones[name] = reader.vector()
-    stream.tombstone_of_all = reader.vector()
-    stream.clears = reader.vector()
-    stream.touched = reader.vector()
+    if tombstone := reader.vector():
+        stream.tombstone_of_all = tombstone
+    if clears := reader.vector():
+        stream.clears = clears
+    stream.set_touched(reader.vector())
     for _ in range(reader.count()):
         pid = reader.bytes_()
         iid = reader.bytes_()
@@ -225,6 +239,9 @@ def put_local(out: bytearray, stream: Stream) -> None:
     put_id(out, stream.max_deleted_id)
     put_varint(out, stream.iids_added)
     put_varint(out, stream.iids_duplicates)
+    if stream.rare is None:
+        out += bytes(2)  # No groups, and no producers.
+        return
     put_varint(out, len(stream.groups))
     for name in sorted(stream.groups):
         put_bytes(out, name)
@@ -245,8 +262,9 @@ def read_local(reader: Reader, stream: Stream, version: int = STATE_VERSION) -> 
     for _ in range(reader.count()):
         name = reader.bytes_()
         delivery = _read_delivery(reader)
-        if name in stream.groups:
-            stream.groups[name].delivery = delivery
+        group = stream.find_group(name)
+        if group is not None:
+            group.delivery = delivery
     if version >= 2:
         for _ in range(reader.count()):
             pid = reader.bytes_()
@@ -311,8 +329,8 @@ def _read_delivery(reader: Reader) -> Delivery:
         for _ in range(reader.count()):
             region_id = reader.varint()
             counter = reader.half()
-            entry_id = reader.id_()
-            entry = EntryRef(region_id, counter, entry_id)
+            ms = reader.half()
+            entry = EntryRef(region_id, counter, ms, reader.half())
             delivered_ms = reader.half()
             delivery.pel.assign(entry, name, delivered_ms, reader.half())
     return delivery

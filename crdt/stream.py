@@ -11,6 +11,7 @@ from mypy_extensions import mypyc_attr
 
 from anabranch.crdt.groups import Create, Group
 from anabranch.crdt.idempotency import PairLimits, Pairs
+from anabranch.crdt.ids import MAX_HALF
 from anabranch.crdt.region_log import NodeLimits, RegionLog
 from anabranch.crdt.vector import Dot, Vector, covers, dot_order
 
@@ -19,18 +20,11 @@ NEVER: Final = (1 << 64) - 1
 
 
 @mypyc_attr(acyclic=True)
-class Stream:
-    """One stream key. `exists_at` says whether a client sees it; its state may outlive that."""
+class Rare:
+    """What most streams of a region with many keys do not have."""
 
-    def __init__(
-        self, key: bytes, limits: NodeLimits, pair_limits: Optional[PairLimits] = None
-    ) -> None:
-        self.key = key
-        self.limits = limits
+    def __init__(self, pair_limits: PairLimits) -> None:
         # -- converged state
-        self.logs: dict[int, RegionLog] = {}
-        # region_id → (counter, entry ID) of its newest add or XSETID; observed-remove (S3).
-        self.header: dict[int, tuple[int, int]] = {}
         self.groups: dict[bytes, Group] = {}
         # dot → ms since the epoch, or NEVER (S10.2).
         self.deadlines: dict[Dot, int] = {}
@@ -43,14 +37,44 @@ class Stream:
         self.tombstone_of_all: Vector = {}
         # Joined vectors of the effects that cleared pairs (S11.3).
         self.clears: Vector = {}
-        self.pairs = Pairs(pair_limits or PairLimits())
-        # region_id → counter of its newest effect on this key.
-        self.touched: Vector = {}
+        self.pairs: Final = Pairs(pair_limits)
+        # -- local statistics (S3.4): idempotent adds, and retries that were answered
+        self.iids_added = 0
+        self.iids_duplicates = 0
+
+
+@mypyc_attr(acyclic=True)
+class Stream:
+    """One stream key. `exists_at` says whether a client sees it; its state may outlive that.
+
+    A region can hold millions of streams. So a part is made when it is needed, and what has one
+    region in nearly every stream is kept without a dict: `logs`, `header` and `touched` make one
+    for the reader then. They are changed by methods.
+    """
+
+    def __init__(
+        self, key: bytes, limits: NodeLimits, pair_limits: Optional[PairLimits] = None
+    ) -> None:
+        self.key = key
+        self.limits = limits
+        self._pair_limits: Final = pair_limits
+        # The first region log, and all of them once there are several.
+        self._log: Optional[RegionLog] = None
+        self._logs: Optional[dict[int, RegionLog]] = None
+        # The header while it has one region: region_id (0: it is empty), counter and halves of the
+        # entry ID. Otherwise the dict.
+        self._head_region = 0
+        self._head_counter = 0
+        self._head_ms = 0
+        self._head_seq = 0
+        self._heads: Optional[dict[int, tuple[int, int]]] = None
+        # None: as `touched` the counters of the header are valid.
+        self._touched: Optional[Vector] = None
+        # None: the stream has nothing of it. The properties of the same names make it.
+        self.rare: Optional[Rare] = None
         # -- local statistics (S3.4)
         self.entries_added = 0
         self.max_deleted_id = 0
-        self.iids_added = 0
-        self.iids_duplicates = 0
         # -- volatile
         # Number of the last change that clients could notice (WATCH).
         self.change = 0
@@ -61,19 +85,169 @@ class Stream:
         # Cached digest; None: to be computed.
         self.share: Optional[int] = None
 
+    # -- what most streams lack
+
+    def _made(self) -> Rare:
+        rare = self.rare
+        if rare is None:
+            rare = self.rare = Rare(self._pair_limits or PairLimits())
+        return rare
+
+    @property
+    def groups(self) -> dict[bytes, Group]:
+        return self._made().groups
+
+    @property
+    def deadlines(self) -> dict[Dot, int]:
+        return self._made().deadlines
+
+    @deadlines.setter
+    def deadlines(self, deadlines: dict[Dot, int]) -> None:
+        self._made().deadlines = deadlines
+
+    @property
+    def configurations(self) -> dict[Dot, tuple[int, int]]:
+        return self._made().configurations
+
+    @configurations.setter
+    def configurations(self, configurations: dict[Dot, tuple[int, int]]) -> None:
+        self._made().configurations = configurations
+
+    @property
+    def tombstones(self) -> dict[bytes, Vector]:
+        return self._made().tombstones
+
+    @property
+    def tombstone_of_all(self) -> Vector:
+        return self._made().tombstone_of_all
+
+    @tombstone_of_all.setter
+    def tombstone_of_all(self, tombstone: Vector) -> None:
+        self._made().tombstone_of_all = tombstone
+
+    @property
+    def clears(self) -> Vector:
+        return self._made().clears
+
+    @clears.setter
+    def clears(self, clears: Vector) -> None:
+        self._made().clears = clears
+
+    @property
+    def pairs(self) -> Pairs:
+        return self._made().pairs
+
+    @property
+    def iids_added(self) -> int:
+        return 0 if self.rare is None else self.rare.iids_added
+
+    @iids_added.setter
+    def iids_added(self, count: int) -> None:
+        if count != self.iids_added:
+            self._made().iids_added = count
+
+    @property
+    def iids_duplicates(self) -> int:
+        return 0 if self.rare is None else self.rare.iids_duplicates
+
+    @iids_duplicates.setter
+    def iids_duplicates(self, count: int) -> None:
+        if count != self.iids_duplicates:
+            self._made().iids_duplicates = count
+
+    def find_group(self, name: bytes) -> Optional[Group]:
+        """Returns the group of that name; None if there is none."""
+        rare = self.rare
+        return None if rare is None else rare.groups.get(name)
+
+    def group_names(self) -> list[bytes]:
+        """Returns the names of the groups in the order in which they were created."""
+        rare = self.rare
+        return [] if rare is None else list(rare.groups)
+
+    # -- header
+
+    @property
+    def header(self) -> dict[int, tuple[int, int]]:
+        """region_id → (counter, entry ID) of its newest add or XSETID; observed-remove (S3)."""
+        if self._heads is not None:
+            return self._heads
+        if self._head_region == 0:
+            return {}
+        return {self._head_region: (self._head_counter, (self._head_ms << 64) | self._head_seq)}
+
+    def note_head(self, region_id: int, counter: int, ms: int, seq: int) -> None:
+        """The newest add or XSETID of a region has this counter and ID."""
+        if self._heads is None:
+            if self._head_region in (0, region_id):
+                self._head_region = region_id
+                self._head_counter = counter
+                self._head_ms = ms
+                self._head_seq = seq
+                return
+            self._heads = self.header
+        self._heads[region_id] = (counter, (ms << 64) | seq)
+
+    def set_header(self, header: dict[int, tuple[int, int]]) -> None:
+        """Replaces the header; `touched` stays."""
+        if self._touched is None and header != self.header:
+            self._touched = self.touched
+        self._heads = None
+        self._head_region = 0
+        for region_id, (counter, entry_id) in header.items():
+            self.note_head(region_id, counter, entry_id >> 64, entry_id & MAX_HALF)
+
+    def has_header(self) -> bool:
+        return self._head_region != 0
+
+    @property
+    def touched(self) -> Vector:
+        """region_id → counter of its newest effect on this key."""
+        if self._touched is not None:
+            return self._touched
+        return {region_id: head[0] for region_id, head in self.header.items()}
+
+    def touch(self, region_id: int, counter: int) -> None:
+        """The newest effect of a region on this key has this counter. `note_head` comes before."""
+        if self._touched is None:
+            if self._heads is None:
+                known = self._head_counter if self._head_region == region_id else 0
+            else:
+                known = self._heads[region_id][0] if region_id in self._heads else 0
+            if known == counter:
+                return
+            self._touched = self.touched
+        self._touched[region_id] = counter
+
+    def set_touched(self, touched: Vector) -> None:
+        self._touched = None
+        if touched != self.touched:
+            self._touched = touched
+
     # -- existence
 
     def last_id(self) -> int:
         """Returns the highest ID in the header (S3.2); 0 if the header is empty."""
+        if self._heads is None:
+            return (self._head_ms << 64) | self._head_seq if self._head_region else 0
         highest = 0
-        for _, entry_id in self.header.values():
+        for _, entry_id in self._heads.values():
             if entry_id > highest:
                 highest = entry_id
         return highest
 
+    def last_halves(self) -> tuple[int, int]:
+        """Returns the halves of `last_id`."""
+        if self._heads is None:
+            return (self._head_ms, self._head_seq) if self._head_region else (0, 0)
+        last_id = self.last_id()
+        return last_id >> 64, last_id & MAX_HALF
+
     def length(self) -> int:
+        if self._logs is None:
+            return 0 if self._log is None else self._log.length
         total = 0
-        for log in self.logs.values():
+        for log in self._logs.values():
             total += log.length
         return total
 
@@ -82,44 +256,56 @@ class Stream:
 
         Returns None without deadlines.
         """
+        if self.rare is None:
+            return None
         best: Optional[Dot] = None
         for dot, at_ms in self.deadlines.items():
             if best is None or (at_ms, dot_order(dot)) > (self.deadlines[best], dot_order(best)):
                 best = dot
         return None if best is None else (best, self.deadlines[best])
 
+    def has_deadlines(self) -> bool:
+        return self.rare is not None and bool(self.rare.deadlines)
+
     def is_hidden(self, clock_ms: int) -> bool:
         """Whether the winning deadline has passed (S10.2)."""
-        if not self.deadlines:
+        if not self.has_deadlines():
             return False
         winner = self.winning_deadline()
         return winner is not None and winner[1] != NEVER and clock_ms > winner[1]
 
     def is_present(self) -> bool:
         """Whether the header is non-empty or a group is live (S3.1), deadlines aside."""
-        return bool(self.header) or bool(self.groups)
+        return self._head_region != 0 or (self.rare is not None and bool(self.rare.groups))
 
     def exists_at(self, clock_ms: int) -> bool:
-        return (bool(self.header) or bool(self.groups)) and not (
-            self.deadlines and self.is_hidden(clock_ms)
+        rare = self.rare
+        if rare is None:
+            return self._head_region != 0
+        return (self._head_region != 0 or bool(rare.groups)) and not (
+            rare.deadlines and self.is_hidden(clock_ms)
         )
 
     def has_collectable(self) -> bool:
         """Whether state is held that is dropped once it is stable (S6.2, S9.2)."""
-        return bool(self.tombstones or self.tombstone_of_all or self.clears or self.pairs)
+        rare = self.rare
+        return rare is not None and bool(
+            rare.tombstones or rare.tombstone_of_all or rare.clears or rare.pairs
+        )
 
     def has_leftovers(self) -> bool:
         """Whether a write that creates the key must first remove state of the key (S10.5).
 
         Tombstones and clears do not count.
         """
-        return bool(
-            self.header
-            or self.groups
-            or self.deadlines
-            or self.configurations
-            or self.pairs
-            or self.length()
+        rare = self.rare
+        return (
+            self._head_region != 0
+            or self.length() > 0
+            or (
+                rare is not None
+                and bool(rare.groups or rare.deadlines or rare.configurations or rare.pairs)
+            )
         )
 
     def is_plain(self) -> bool:
@@ -127,35 +313,53 @@ class Stream:
 
         Groups are destroyed with it.
         """
-        return not (self.deadlines or self.tombstones or self.tombstone_of_all or self.clears)
+        rare = self.rare
+        return rare is None or not (
+            rare.deadlines or rare.tombstones or rare.tombstone_of_all or rare.clears
+        )
 
     def is_empty(self) -> bool:
         """Whether the key holds no state at all, so that the keyspace can drop it."""
-        return not (self.has_leftovers() or self.tombstones or self.tombstone_of_all or self.clears)
+        return self.is_plain() and not self.has_leftovers()
 
     def forget_statistics(self) -> None:
         """Resets the statistics, because a key that is created anew counts from 0."""
         self.entries_added = 0
         self.max_deleted_id = 0
-        self.iids_added = 0
-        self.iids_duplicates = 0
+        if self.rare is not None:
+            self.rare.iids_added = 0
+            self.rare.iids_duplicates = 0
         self.xread_high_id = 0
 
     # -- parts
 
+    @property
+    def logs(self) -> dict[int, RegionLog]:
+        """region_id → region log."""
+        if self._logs is not None:
+            return self._logs
+        return {} if self._log is None else {self._log.region_id: self._log}
+
     def log(self, region_id: int) -> RegionLog:
-        log = self.logs.get(region_id)
+        """Returns the log of a region; makes it if there is none."""
+        log = self._log
+        if log is not None and log.region_id == region_id:
+            return log
         if log is None:
-            log = self.logs[region_id] = RegionLog(region_id, self.limits)
-        return log
+            self._log = made = RegionLog(region_id, self.limits)
+            return made
+        if self._logs is None:
+            self._logs = {log.region_id: log}
+        found = self._logs.get(region_id)
+        if found is None:
+            found = self._logs[region_id] = RegionLog(region_id, self.limits)
+        return found
 
     def configuration(self) -> Optional[tuple[int, int]]:
         """Returns (duration in s, maxsize) of the highest dot (S9.4); None when never set."""
-        return (
-            self.configurations[max(self.configurations, key=dot_order)]
-            if self.configurations
-            else None
-        )
+        if self.rare is None or not self.configurations:
+            return None
+        return self.configurations[max(self.configurations, key=dot_order)]
 
     def tombstones_of(self, name: bytes) -> list[Vector]:
         """Returns the tombstones of this key that apply to a group name."""
@@ -200,11 +404,15 @@ class Stream:
         """
         for region_id, counter in vector.items():
             self.remove_prefix(region_id, counter)
-        self.header = {
-            region_id: head
-            for region_id, head in self.header.items()
-            if not covers(vector, region_id, head[0])
-        }
+        self.set_header(
+            {
+                region_id: head
+                for region_id, head in self.header.items()
+                if not covers(vector, region_id, head[0])
+            }
+        )
+        if self.rare is None:
+            return
         self.configurations = {
             dot: value for dot, value in self.configurations.items() if not covers(vector, *dot)
         }

@@ -102,38 +102,39 @@ class UndeliveredCursor:
 
 
 class Handout:
-    """The result of one read: the entries, and the spans that the read adds to the given ones."""
+    """Reads of a group, one after the other. They change only the memos."""
 
-    def __init__(self) -> None:
-        self.entries = Entries()
-        self.spans: SpansByRegion = {}
+    def __init__(self, stream: Stream, group: Group) -> None:
+        self._cursors: Final = [UndeliveredCursor(group, log) for log in sorted_logs(stream.logs)]
 
+    def read(self, count: int) -> Entries:
+        """Returns the next entries to deliver.
 
-def take(stream: Stream, group: Group, count: int) -> Handout:
-    """Returns the next entries to deliver. Changes only the memos.
-
-    Stops after `count` entries (0: no limit), but never between entries of one ID (S7.1). So the
-    result can be longer than `count`.
-    """
-    handout = Handout()
-    cursors = [UndeliveredCursor(group, log) for log in sorted_logs(stream.logs)]
-    entries = handout.entries
-    while True:
-        best = _first_of(cursors)
-        if best is None:
-            break
-        left = count - entries.count if count > 0 else NO_LIMIT
-        if left <= 0:
-            if entries.last_id() != best.cursor.id():
+        Stops after `count` entries (0: no limit), but never between entries of one ID (S7.1). So
+        the result can be longer than `count`.
+        """
+        entries = Entries()
+        while True:
+            best = _first_of(self._cursors)
+            if best is None:
                 break
-            left = 1
-        best.hand_out(entries, _end_of_run(best, cursors), left)
-    for cursor in cursors:
-        cursor.flush()
-        cursor.cursor.rest()
-        if cursor.spans:
-            handout.spans[cursor.log.region_id] = cursor.spans
-    return handout
+            left = count - entries.count if count > 0 else NO_LIMIT
+            if left <= 0:
+                if entries.last_id() != best.cursor.id():
+                    break
+                left = 1
+            best.hand_out(entries, _end_of_run(best, self._cursors), left)
+        return entries
+
+    def end(self) -> SpansByRegion:
+        """Ends the reads; returns the spans that they add to the given ones."""
+        spans: SpansByRegion = {}
+        for cursor in self._cursors:
+            cursor.flush()
+            cursor.cursor.rest()
+            if cursor.spans:
+                spans[cursor.log.region_id] = cursor.spans
+        return spans
 
 
 def _first_of(cursors: list[UndeliveredCursor]) -> Optional[UndeliveredCursor]:

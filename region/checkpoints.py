@@ -53,11 +53,11 @@ class Checkpoints:
     def is_due(self, steady_ms: int) -> bool:
         """Whether to begin a checkpoint: state changed, and enough time passed or log was written.
 
-        Never while commits fail.
+        Never while commits fail, nor while streams that FLUSHALL dropped are being freed.
         """
         state = self._engine.state
         keyspace = state.keyspace
-        if state.disk.error:
+        if state.disk.error or keyspace.is_freeing():
             return False
         if not (keyspace.dirty or keyspace.is_dirty or state.changes_since_checkpoint()):
             return False

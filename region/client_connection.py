@@ -31,7 +31,7 @@ from anabranch.region.client_pressure import LineLimit, UnsentOutput
 from anabranch.region.clock import Clock
 from anabranch.region.command_timer import CommandTimer
 from anabranch.region.engine.adds import AddedIds
-from anabranch.region.engine.replies import EntriesReply, NoReply, Reply, ReplyLater
+from anabranch.region.engine.replies import EntriesReply, NoReply, PendingReply, Reply, ReplyLater
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings
 from anabranch.region.engine.statistics import CommandStatistics
@@ -81,6 +81,13 @@ class EngineInterface(Protocol):
     def disconnect(self, session: Session) -> None: ...
 
     def execute(self, session: Session, argv: list[bytes], now_ms: int) -> Reply: ...
+
+    @property
+    def gathered(self) -> frozenset[bytes]: ...
+
+    def execute_many(
+        self, session: Session, argv: list[bytes], last_words: list[bytes], now_ms: int
+    ) -> list[Reply]: ...
 
     def adds_may_follow(self, session: Session, input_bytes: int) -> tuple[int, int]: ...
 
@@ -169,6 +176,8 @@ class ClientConnection:
         self._limits: Final = share.limits
         self._counters: Final = share.counters
         self._parser: Final = RequestParser(share.limits.argument_bytes_max)
+        # Names of commands that are executed together with those like them that follow.
+        self._gathered: Final = share.engine.gathered
         self.session: Optional[Session] = None
         # -- requests to the transport
         self.wants_turn = False
@@ -309,7 +318,7 @@ class ClientConnection:
                 if command is None:
                     return False
                 timer.before(session, command[0])
-                reply = engine.execute(session, command, now_ms)
+                reply = self._run(session, command, now_ms, out)
                 if isinstance(reply, ReplyLater):
                     return False
                 if not isinstance(reply, NoReply):
@@ -328,7 +337,7 @@ class ClientConnection:
                 elif isinstance(reply, EntriesReply):
                     large_bytes += reply.entries.size()
                     until_clock -= reply.entries.count
-                elif isinstance(reply, list):
+                elif isinstance(reply, (list, PendingReply)):
                     until_clock = 0
                 if until_clock <= 0:
                     until_clock = CLOCK_COMMANDS
@@ -350,6 +359,27 @@ class ClientConnection:
             out.append(encode_error("ERR internal error; the connection is closed"))
         self._finishing = True
         return False
+
+    def _run(self, session: Session, command: list[bytes], now_ms: int, out: list[bytes]) -> Reply:
+        """Executes a command, and with some those that follow and differ in their last word only.
+
+        Appends the replies of all but the last one to `out`, and returns that of the last one.
+        """
+        parser = self._parser
+        if command[0] not in self._gathered or not parser.has_more():
+            return self._engine.execute(session, command, now_ms)
+        words = parser.take_last_words(len(command), CLOCK_COMMANDS)
+        if not words:
+            return self._engine.execute(session, command, now_ms)
+        replies = self._engine.execute_many(session, command, words, now_ms)
+        parser.give_back(len(words) + 1 - len(replies))
+        last = replies.pop()
+        for reply in replies:
+            encode(reply, session.protocol, out)
+            if not self._reflects:
+                self._reflects = self._engine.reflects(session, reply)
+        self._share.timer.further(len(replies))
+        return last
 
     def _follow(self, session: Session, out: list[bytes]) -> None:
         """Executes the adds that follow the last command, if it began a run (`engine/adds.py`).

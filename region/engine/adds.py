@@ -84,13 +84,13 @@ class RunOfAdds:
         stream = self._stream
         if stream is None or self._room == 0:
             return 0
-        nodes = stream.log(self._journal.keyspace.region_id).rax.nodes
+        node = stream.log(self._journal.keyspace.region_id).rax.last()
         if (
             session.reply_mode != "on"
             or stream.key in reads.by_key
             or self._journal.pending_bytes() + input_bytes > self._cached.uncommitted_max_bytes
-            or not nodes
-            or nodes[-1].names != self._names
+            or node is None
+            or node.names != self._names
         ):
             return 0
         return min(adds.room_after(self._seq), self._room)

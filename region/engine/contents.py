@@ -48,6 +48,7 @@ class Contents:
 
     def read(self, clock_ms: int) -> Contents:
         """Counts what changed since the last call; returns itself."""
+        self._keyspace.free_some()
         for key in self.deadlines.passed(clock_ms):
             self._keyspace.uncounted[key] = None
         self.count_some(len(self._keyspace.uncounted), clock_ms)
@@ -72,6 +73,9 @@ class Contents:
                 counted = self._shared_form(_count(stream, clock_ms))
                 self._counted[key] = counted
                 self._add(counted, 1)
+        if not uncounted:
+            # An emptied dict keeps its memory until it is cleared.
+            uncounted.clear()
 
     def _shared_form(self, counted: Counted) -> Counted:
         if len(self._shared) < _SHARED_MAX:
@@ -90,8 +94,15 @@ class Contents:
         self.keys_absent += times * counted[8]
 
 
+# The counts of a key that is absent, and of which nothing but entries is left.
+_ABSENT: Final = (0, 0, 0, 0, 0, 0, 0, 0, 1)
+
+
 def _count(stream: Stream, clock_ms: int) -> Counted:
     """What one key adds to the counts, in the order of `Contents._add`."""
+    if stream.rare is None:
+        is_here = stream.exists_at(clock_ms)
+        return (1, 0, stream.length(), 0, 0, 0, 0, 0, 0) if is_here else _ABSENT
     tombstones = len(stream.tombstones) + (1 if stream.tombstone_of_all else 0)
     clears = 1 if stream.clears else 0
     pairs = stream.pairs.count() if stream.pairs else 0

@@ -49,6 +49,30 @@ def run(
         state.journal.begin_command(b"")
 
 
+def run_many(
+    state: EngineState,
+    command: Command[EngineState],
+    session: Session,
+    argv: list[bytes],
+    last_words: list[bytes],
+) -> list[Reply]:
+    """As `run`, for a command and those like it (`Command.many`)."""
+    assert command.many is not None and not state.waiting.is_executing
+    statistics = state.statistics
+    state.writer.begin_command()
+    state.journal.begin_command(command.shown)
+    try:
+        replies = command.many(state, session, argv, last_words)
+    except CommandError as error:
+        statistics.failed[command.name] = statistics.failed.get(command.name, 0) + 1
+        replies = [ErrorReply(error.message, isinstance(error, WriteRefused))]
+    finally:
+        state.journal.begin_command(b"")
+    statistics.calls[command.name] = statistics.calls.get(command.name, 0) + len(replies)
+    statistics.commands += len(replies) - 1
+    return replies
+
+
 def admit(
     state: EngineState, session: Session, argv: list[bytes]
 ) -> Union[Command[EngineState], ErrorReply, SimpleString]:

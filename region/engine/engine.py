@@ -51,13 +51,20 @@ class Engine:
             for one in (command, *command.subcommands.values())
             if not command.shows_data
         )
+        # The names of commands that `execute_many` executes together.
+        self.gathered: Final = frozenset(
+            name
+            for command in state.commands.values()
+            if command.many is not None
+            for name in (command.key, command.key.lower())
+        )
         self._next_session_id = 1
         self._was_serving = False
         # Life and recovery as last given to the next commit.
         self._life_noted = (0, 0)
         for stream in state.keyspace.keys.values():
             self.upkeep.note(state, stream)
-            for name in stream.groups:
+            for name in stream.group_names():
                 state.keyspace.acknowledgeable[(stream.key, name)] = None
         state.lifecycle.tick(state.members.others(), state.disk.vector, state.disk.has_salvage)
         self._note_lifecycle()
@@ -167,6 +174,42 @@ class Engine:
         if mode != "on":
             reply = dispatch.silenced(session, mode, reply)
         return reply
+
+    def execute_many(
+        self, session: Session, argv: list[bytes], last_words: list[bytes], now_ms: int
+    ) -> list[Reply]:
+        """Runs a command, and those that a client sent after it and that are like it.
+
+        They differ from it in their last word only. Their replies and what they change are those
+        that they would have one after the other. Returns the replies of as many as were executed,
+        of the first at least.
+        """
+        state = self.state
+        command = state.commands.get(argv[0].upper())
+        if (
+            command is None
+            or command.many is None
+            or not session.authenticated
+            or session.reply_mode != "on"
+            or session.transaction.queued is not None
+        ):
+            return [self.execute(session, argv, now_ms)]
+        if now_ms != state.clock.read_ms:
+            state.clock.read(now_ms)
+        if state.settings.changes != state.cached.seen:
+            state.refresh_settings()
+        session.active_ms = state.clock.now_ms
+        state.writer.run.end()
+        admitted = dispatch.admit(state, session, argv)
+        if isinstance(admitted, Command):
+            replies = dispatch.run_many(state, admitted, session, argv, last_words)
+            self._settle()
+        else:
+            replies = [admitted]
+        for reply in replies:
+            if isinstance(reply, ErrorReply):
+                state.statistics.count_error(reply)
+        return replies
 
     def _dispatch(self, session: Session, argv: list[bytes]) -> Reply:
         """Runs a command as a unit (S1.2), unless `dispatch.admit` already returned its reply."""

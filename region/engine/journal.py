@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final, Optional
 
+from librt.strings import BytesWriter
+
 from anabranch.crdt import apply
 from anabranch.crdt.adds import Adds
 from anabranch.crdt.block import Block, BlockWriter, chain_after
@@ -39,7 +41,7 @@ class Journal:
         self.bytes = 0
         self.block_max_bytes = 1 << 20
         self._writer: Optional[BlockWriter] = None
-        self._records = bytearray()
+        self._records = BytesWriter()
         # Keys of these records.
         self._in_records = Named()
         # The command that runs now, as the command table names it; empty outside commands.
@@ -146,7 +148,7 @@ class Journal:
     # -- rows
 
     def has_open(self) -> bool:
-        return self._writer is not None or bool(self._records)
+        return self._writer is not None or len(self._records) > 0
 
     def open_block(self) -> Optional[Block]:
         """The open block as it stands, for observers; None if it has no effects."""
@@ -155,7 +157,7 @@ class Journal:
 
     def is_empty(self) -> bool:
         """Whether everything is in commits, on disk or under way."""
-        return not self.rows and self._writer is None and not self._records
+        return not self.rows and self._writer is None and len(self._records) == 0
 
     def clock_of_next_commit(self) -> Optional[int]:
         """The lowest clock that a commit made from now on can carry (S10.2).
@@ -173,7 +175,11 @@ class Journal:
 
     def next_position(self) -> int:
         """The last position of a commit made now."""
-        return self.position + (1 if self._writer is not None else 0) + (1 if self._records else 0)
+        return (
+            self.position
+            + (1 if self._writer is not None else 0)
+            + (1 if len(self._records) else 0)
+        )
 
     def cut_block(self) -> None:
         """Makes a row of the open block, and one of the local records made while it was open."""
@@ -187,10 +193,10 @@ class Journal:
             block = Block(writer.origin, writer.first, writer.last, body, chain)
             row = BlockRow(self.position + 1, self.clock.now_ms, block, 0, writer.named)
             self._push(row, len(body))
-        if self._records:
-            records = bytes(self._records)
+        if len(self._records):
+            records = self._records.getvalue()
             named, self._in_records = self._in_records, Named()
-            self._records = bytearray()
+            self._records = BytesWriter()
             clock_ms = self.clock.now_ms
             self._push(RecordsRow(self.position + 1, clock_ms, records, named), len(records))
 

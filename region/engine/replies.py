@@ -64,6 +64,28 @@ class EntriesReply:
         return [[ids.format_id(entry.entry_id), [*entry.fields]] for entry in self.entries.listed()]
 
 
+class PendingReply:
+    """An array of pending entries, each of which is [ID, consumer, idle ms, deliveries].
+
+    Row n consists of the elements n of all lists.
+    """
+
+    def __init__(self) -> None:
+        self.ms: Final[list[int]] = []
+        self.seqs: Final[list[int]] = []
+        self.consumers: Final[list[bytes]] = []
+        self.idle_ms: Final[list[int]] = []
+        self.deliveries: Final[list[int]] = []
+
+    def listed(self) -> Reply:
+        """Returns the same reply as lists."""
+        rows: list[Reply] = []
+        for n, ms in enumerate(self.ms):
+            row: list[Reply] = [ids.format_id(ids.make(ms, self.seqs[n])), self.consumers[n]]
+            rows.append([*row, self.idle_ms[n], self.deliveries[n]])
+        return rows
+
+
 class VerbatimText:
     """A RESP3 verbatim string of type ``txt``; RESP2 a bulk string."""
 
@@ -95,6 +117,7 @@ Reply = Union[
     MapReply,
     SetReply,
     EntriesReply,
+    PendingReply,
     VerbatimText,
     ReplyLater,
     NoReply,
@@ -110,7 +133,7 @@ NO_REPLY: Final = NoReply()
 
 def listed(reply: Reply) -> Reply:
     """A reply in which lists stand for entries, for those that look into replies."""
-    if isinstance(reply, EntriesReply):
+    if isinstance(reply, (EntriesReply, PendingReply)):
         return reply.listed()
     if isinstance(reply, list):
         return [listed(item) for item in reply]

@@ -12,11 +12,17 @@ from typing import Optional
 from anabranch.crdt.acknowledge import announceable
 from anabranch.crdt.effects import Acknowledge
 from anabranch.crdt.vector import Vector, includes
-from anabranch.region.engine.commands.replication import members_holding
+from anabranch.region.engine.commands.replication import HASHED_PER_TICK, members_holding
 from anabranch.region.engine.lifecycle import SERVING
 from anabranch.region.engine.rows import Commit
 from anabranch.region.engine.state import EngineState
-from anabranch.region.engine.waiting import HoldersWaiter, RoundWaiter, VectorWaiter, Waiter
+from anabranch.region.engine.waiting import (
+    DigestWaiter,
+    HoldersWaiter,
+    RoundWaiter,
+    VectorWaiter,
+    Waiter,
+)
 
 
 class Attestation:
@@ -162,7 +168,7 @@ def announce(state: EngineState) -> None:
     state.keyspace.acknowledgeable = {}
     for key, name in groups:
         stream = state.existing(key)
-        group = None if stream is None else stream.groups.get(name)
+        group = None if stream is None else stream.find_group(name)
         if stream is None or group is None:
             continue
         spans = announceable(stream, group)
@@ -177,7 +183,7 @@ def announce(state: EngineState) -> None:
 def has_announceable(state: EngineState) -> bool:
     for key, name in state.keyspace.acknowledgeable:
         stream = state.existing(key)
-        group = None if stream is None else stream.groups.get(name)
+        group = None if stream is None else stream.find_group(name)
         if stream is not None and group is not None and announceable(stream, group):
             return True
     return False
@@ -194,6 +200,9 @@ def answer_waiters(state: EngineState) -> None:
         is_late = bool(waiter.deadline_ms) and state.clock.steady_ms >= waiter.deadline_ms
         if not done and not is_late:
             kept.append(waiter)
+        elif isinstance(waiter, DigestWaiter):
+            digest = state.keyspace.digest().hex().encode()
+            state.answer_when_on_disk(waiter.session, digest)
         elif isinstance(waiter, HoldersWaiter):
             state.outbox.answer(waiter.session, members_holding(state, waiter.counter))
         else:
@@ -206,6 +215,8 @@ def _is_done(state: EngineState, waiter: Waiter) -> bool:
         return members_holding(state, waiter.counter) >= waiter.count
     if isinstance(waiter, VectorWaiter):
         return includes(state.disk.vector, waiter.vector)
+    if isinstance(waiter, DigestWaiter):
+        return state.keyspace.hash_some(HASHED_PER_TICK)
     assert isinstance(waiter, RoundWaiter)
     return _is_round_over(state, waiter)
 

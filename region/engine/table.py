@@ -14,6 +14,7 @@ from anabranch.region.engine.session import Session
 # The type of the state that handlers use: `state.EngineState`, which this module does not import.
 State = TypeVar("State")
 Handler = Callable[[State, Session, list[bytes]], Reply]
+ManyHandler = Callable[[State, Session, list[bytes], list[bytes]], list[Reply]]
 
 # Treatment of a command inside MULTI.
 IS_QUEUED: Final = "is queued"
@@ -69,7 +70,10 @@ class Command(Generic[State]):
     no effect, so that it works while no effects may be issued (S13.8). `shows_data` is False for a
     command whose reply shows the region, its settings, links and figures, and no data: while
     commits fail, the reply does not wait for one (S13.4). A command with `subcommands` is a
-    container: its second word selects the subcommand, and all of them show data, or none.
+    container: its second word selects the subcommand, and all of them show data, or none. `many`
+    executes a command together with commands that a client sent after it, and that differ from it
+    in their last word only: it gets these words, and returns the replies of as many of the commands
+    as it executed, of the first at least. The others are executed by `handler`.
     """
 
     def __init__(
@@ -93,11 +97,13 @@ class Command(Generic[State]):
         changes_local_state: bool = False,
         shows_data: bool = True,
         subcommands: Optional[list[Command[State]]] = None,
+        many: Optional[ManyHandler[State]] = None,
     ) -> None:
         self.name: Final = name
         self.arity: Final = arity
         self.flags: Final = flags.split()
         self.handler: Final = handler
+        self.many: Final = many
         self.is_write: Final = "write" in self.flags
         self.needs_password: Final = "no_auth" not in self.flags
         self.issues_effects: Final = self.is_write and not changes_local_state

@@ -34,12 +34,14 @@ class Upkeep:
     def note(self, state: EngineState, stream: Stream) -> None:
         """Puts a key that changed on the lists to which it belongs."""
         key = stream.key
-        if (stream.deadlines or key in state.contents.deadlines) and not (
+        if (stream.has_deadlines() or key in state.contents.deadlines) and not (
             key in self.hidden and stream.is_hidden(state.clock.now_ms)
         ):
             state.contents.deadlines.note(stream)
         if stream.has_collectable():
             self.collectable[key] = None
+        if stream.rare is None:
+            return
         if (stream.deadlines or stream.configurations) and (
             stream.is_hidden(state.clock.now_ms) or not stream.is_present()
         ):
@@ -88,7 +90,7 @@ class Upkeep:
             self.hidden[key] = None  # Moves the key to the end of the list.
             winner = stream.winning_deadline()
             holds_more = (
-                stream.header
+                stream.has_header()
                 or stream.groups
                 or stream.configurations
                 or stream.pairs
@@ -121,7 +123,7 @@ class Upkeep:
                 continue
             self.leftovers[key] = since_ms  # Moves the key to the end of the list.
             if (
-                stream.header
+                stream.has_header()
                 or stream.groups
                 or stream.pairs
                 or stream.length()

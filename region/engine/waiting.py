@@ -108,6 +108,13 @@ class RoundWaiter(Waiter):
         self.position = -1
 
 
+class DigestWaiter(Waiter):
+    """CRDT.DIGEST: waits until all that changed is hashed, a part at each tick.
+
+    At the deadline the rest is hashed at once.
+    """
+
+
 class Waiting:
     """All clients that wait. `questions` are those of clients that wait for the log on disk."""
 

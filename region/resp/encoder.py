@@ -14,12 +14,13 @@ from anabranch.region.engine.replies import (
     ErrorReply,
     MapReply,
     NullArray,
+    PendingReply,
     Reply,
     SetReply,
     SimpleString,
     VerbatimText,
 )
-from anabranch.region.resp.entries import encode_entries
+from anabranch.region.resp.entries import encode_entries, encode_pending
 
 _TABLE_SIZE: Final = 1025
 _BULKS: Final[list[bytes]] = [b"$%d\r\n" % size for size in range(_TABLE_SIZE)]
@@ -104,7 +105,9 @@ def _encode_items(items: list[Reply], protocol: int, out: list[bytes], depth: in
 
 
 def _encode_rare(reply: Reply, protocol: int, out: list[bytes], depth: int) -> None:
-    if isinstance(reply, MapReply):
+    if isinstance(reply, PendingReply):
+        out.append(encode_pending(reply))
+    elif isinstance(reply, MapReply):
         pairs, odd = divmod(len(reply.flat), 2)
         assert odd == 0, "a map's keys and values come in pairs"
         out.append(b"%%%d\r\n" % pairs if protocol == 3 else b"*%d\r\n" % (2 * pairs))

@@ -11,16 +11,18 @@ than an object for each part; interpreted code formats, which is faster there.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Optional
 
 from librt.strings import BytesWriter, read_i32_le, write_i32_le
 from mypy_extensions import i64, u8
 
-from anabranch.crdt.ids import SEQ_STRIDE
+from anabranch.crdt.ids import IS_COMPILED, SEQ_STRIDE
 from anabranch.crdt.node import decode_names, names_end
-from anabranch.crdt.scan import DELETED, IS_COMPILED, SAME_NAMES, Scan, unsigned, word
+from anabranch.crdt.scan import DELETED, SAME_NAMES, Scan, unsigned, word
 from anabranch.crdt.slices import Entries, EntrySlice
+from anabranch.region.engine.replies import PendingReply
 
+_WORD_MAX: Final = (1 << 63) - 1
 _TABLE_SIZE: Final = 1025
 _SIZES: Final[list[bytes]] = [b"$%d\r\n" % size for size in range(_TABLE_SIZE)]
 _ARRAYS: Final[list[bytes]] = [b"*%d\r\n" % size for size in range(_TABLE_SIZE)]
@@ -79,6 +81,47 @@ def _put_reversed(piece: EntrySlice, out: BytesWriter) -> None:
         start = int(read_i32_le(offsets, n * 4))
         out.write(texts[start:stop])
         stop = start
+
+
+def encode_pending(reply: PendingReply) -> bytes:
+    """Returns the bytes of an array of pending entries."""
+    out = BytesWriter()
+    count = len(reply.ms)
+    out.write(_ARRAYS[count] if count < _TABLE_SIZE else b"*%d\r\n" % count)
+    ms = -1
+    ms_text = b""
+    consumer: Optional[bytes] = None
+    # The text after the ID, up to the idle time.
+    after_id = b""
+    for n in range(count):
+        seq = reply.seqs[n]
+        if reply.ms[n] != ms:
+            ms = reply.ms[n]
+            ms_text = b"%d-" % ms
+        if reply.consumers[n] is not consumer:
+            consumer = reply.consumers[n]
+            after_id = b"\r\n$%d\r\n%b\r\n:" % (len(consumer), consumer)
+        out.write(b"*4\r\n")
+        if IS_COMPILED and seq <= _WORD_MAX:
+            out.write(_SIZES[len(ms_text) + _digits(seq)])
+        else:
+            out.write(_SIZES[len(ms_text) + len(b"%d" % seq)])
+        out.write(ms_text)
+        _put_number(out, seq)
+        out.write(after_id)
+        _put_number(out, reply.idle_ms[n])
+        out.write(b"\r\n:")
+        _put_number(out, reply.deliveries[n])
+        out.write(_CRLF)
+    return out.getvalue()
+
+
+def _put_number(out: BytesWriter, number: int) -> None:
+    """Appends a number from 0 on."""
+    if IS_COMPILED and number <= _WORD_MAX:
+        _put_decimal(out, number)
+    else:
+        out.write(b"%d" % number)
 
 
 def put_ids(ms: int, first_seq: int, count: int, out: BytesWriter) -> None:

@@ -13,7 +13,7 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64, u8
 
 from anabranch.crdt.encoding import write_varint
-from anabranch.crdt.scan import IS_COMPILED
+from anabranch.crdt.ids import IS_COMPILED
 
 # No further command is taken once those taken have so many bytes: so a run of adds makes a block of
 # the effect log little larger.
@@ -78,6 +78,18 @@ class LikeCommands:
             self.offset = self._stop + 2
             count += 1
         return count
+
+    def last_words(self, count_max: int, starts: list[int]) -> list[bytes]:
+        """Takes up to `count_max` commands; see `RequestParser.take_last_words`.
+
+        Appends where each of them begins to `starts`.
+        """
+        found: list[bytes] = []
+        while len(found) < count_max and self._is_like():
+            starts.append(int(self.offset))
+            found.append(self._data[self._start : self._stop])
+            self.offset = self._stop + 2
+        return found
 
     def _find_texts(self) -> None:
         """Finds the other texts, each of which ends one argument and holds the next one."""

@@ -70,6 +70,8 @@ class RequestParser:
         # Where in `data` the last command began; -1 if it did not lie there as a whole, or has too
         # few arguments for `take_like`.
         self._began: i64 = -1
+        # Where the commands begin whose last words were taken.
+        self._taken: list[int] = []
         # Bytes fed that follow `data`, in order.
         self.pending = bytearray()
         # The number of bytes that `pending` must hold before the parser goes on. -1: it must hold a
@@ -115,25 +117,13 @@ class RequestParser:
     def _whole(self) -> Optional[list[bytes]]:
         """The command at `offset` if it is complete in `data` and in plain form.
 
-        Otherwise returns None and changes nothing. A plain command has at most 99 arguments.
+        Otherwise returns None and changes nothing. A plain command has at most 999 arguments.
         """
         data = self.data
         end: i64 = len(data)
-        offset = self.offset
-        began = offset
-        if offset + 4 > end or data[offset] != 42:  # *
-            return None
-        first: i64 = data[offset + 1] - 48
-        second: i64 = data[offset + 2]
-        if not 1 <= first <= 9:
-            return None
-        if second == 13:
-            missing = first
-            offset += 4
-        elif 48 <= second <= 57 and data[offset + 3] == 13:
-            missing = first * 10 + second - 48
-            offset += 5
-        else:
+        began = self.offset
+        missing, offset = self._words_at(data, began)
+        if missing == 0:
             return None
         argument_bytes_max: i64 = self.argument_bytes_max
         command: list[bytes] = []
@@ -165,9 +155,32 @@ class RequestParser:
             missing -= 1
             if missing == 0:
                 self.offset = offset
-                self._began = began if len(command) > 4 else -1
+                self._began = began if len(command) > 3 else -1
                 return command
         return None
+
+    def _words_at(self, data: bytes, offset: i64) -> tuple[i64, i64]:
+        """The number of words of the command at an offset, and where the first one begins.
+
+        0 words: the number is not there as a whole, is not in plain form, or is not 1 to 999.
+        """
+        end: i64 = len(data)
+        if offset + 4 > end or data[offset] != 42:  # *
+            return 0, offset
+        first: i64 = data[offset + 1] - 48
+        second: i64 = data[offset + 2]
+        if not 1 <= first <= 9:
+            return 0, offset
+        if second == 13:
+            return first, offset + 4
+        third: i64 = data[offset + 3]
+        if not 48 <= second <= 57:
+            return 0, offset
+        if third == 13:
+            return first * 10 + second - 48, offset + 5
+        if 48 <= third <= 57 and offset + 5 < end and data[offset + 4] == 13:
+            return first * 100 + (second - 48) * 10 + third - 48, offset + 6
+        return 0, offset
 
     def may_have_like(self) -> bool:
         """Whether what follows the last command begins as it does, with its first two arguments."""
@@ -192,6 +205,29 @@ class RequestParser:
         count = like.take(before, count_max, out)
         self.offset = like.offset
         return count
+
+    def has_more(self) -> bool:
+        """Whether bytes follow the last command."""
+        return self.offset < len(self.data)
+
+    def take_last_words(self, words: int, count_max: int) -> list[bytes]:
+        """Takes the commands that follow the last one and differ from it in their last word only.
+
+        The last one has `words` words. Stops after `count_max` commands; returns the last words of
+        those that it took.
+        """
+        if self._began < 0:
+            return []
+        self._taken = []
+        like = LikeCommands(self.data, self._began, self.offset, words - 1, self.argument_bytes_max)
+        found = like.last_words(count_max, self._taken)
+        self.offset = like.offset
+        return found
+
+    def give_back(self, count: int) -> None:
+        """Goes back to before the last `count` commands whose last words were taken."""
+        if count:
+            self.offset = self._taken[-count]
 
     def _careful(self) -> Optional[list[bytes]]:
         """As `next`, but reads one item at a time and keeps the items of an unfinished command."""

@@ -137,6 +137,7 @@ class Checkpointer:
             dict(keyspace.flush_tombstone),
             dict(keyspace.flush_clears),
         )
+        keyspace.free_some()
         self._todo = list(keyspace.dirty)
         keyspace.is_dirty = False
         self._note_collected(keyspace)
@@ -163,6 +164,9 @@ class Checkpointer:
             cut = self._capture(key, keyspace.get(key), position)
             size += _KEY_BYTES + len(cut.state) + _NODE_BYTES * len(cut.images)
             cuts.append(cut)
+        if not keyspace.dirty:
+            # An emptied dict keeps its memory until it is cleared.
+            keyspace.dirty.clear()
 
     def written(self) -> None:
         """All slices of `pending` are on disk."""
@@ -239,6 +243,5 @@ def _capture_log(region_id: int, log: RegionLog, cut: KeyCut) -> None:
         else:
             cut.rewritten.append((region_id, node.number))
         cut.images.append(NodeImage(region_id, node))
-    log.unsaved = []
     cut.dropped += [(region_id, number) for number in log.dropped_numbers]
-    log.dropped_numbers = []
+    log.saved()

@@ -20,6 +20,7 @@ from anabranch.region.engine.replies import (
     MapReply,
     NoReply,
     NullArray,
+    PendingReply,
     Reply,
     ReplyLater,
     SetReply,
@@ -122,7 +123,7 @@ def put_reply(out: bytearray, reply: Reply) -> None:
     elif isinstance(reply, (NullArray, ReplyLater, NoReply)):
         kinds = {NullArray: _NULL, ReplyLater: _LATER, NoReply: _SILENT}
         out.append(kinds[type(reply)])
-    elif isinstance(reply, EntriesReply):
+    elif isinstance(reply, (EntriesReply, PendingReply)):
         put_reply(out, listed(reply))
     else:
         _put_many(out, reply)

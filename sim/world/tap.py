@@ -253,6 +253,12 @@ class TappedEngine(Engine):
         self._tell_executed(session, words, reply, before, now_ms)
         return reply
 
+    def execute_many(
+        self, session: Session, argv: list[bytes], last_words: list[bytes], now_ms: int
+    ) -> list[Reply]:
+        """Executes the first command alone, so that each is told of as the command that it was."""
+        return [self.execute(session, argv, now_ms)]
+
     def _tell_executed(
         self, session: Session, words: Words, reply: Reply, before: Vector, now_ms: int
     ) -> None:

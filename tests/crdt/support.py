@@ -24,7 +24,7 @@ from anabranch.crdt.local import (
 )
 from anabranch.crdt.merge import forward
 from anabranch.crdt.node import encode_names, encode_values, put_entry
-from anabranch.crdt.pel_chunk import EntryRef
+from anabranch.crdt.pel_chunk import EntryRef, entry_ref
 from anabranch.crdt.place import Place, at_counters, at_id
 from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.scan import SAME_NAMES
@@ -396,7 +396,7 @@ class Twin:
         stream = self.keyspace.keys[key]
         group = stream.groups[name]
         waiting = naive_engine.deliverable(naive, name)
-        taken = undelivered.take(stream, group, 0).entries.listed()
+        taken = undelivered.Handout(stream, group).read(0).listed()
         assert [(e.entry_id, e.region_id, e.counter, tuple(e.fields)) for e in taken] == [
             astuple(e) for e in waiting
         ]
@@ -437,10 +437,11 @@ class Twin:
         """XREADGROUP with `>`. A negative `count` means all."""
         stream = self.naive.keys[key]
         entries = page(naive_engine.deliverable(stream, group), count)
-        handout = undelivered.take(
-            self.keyspace.keys[key], self.keyspace.keys[key].groups[group], max(count, 0)
+        handout = undelivered.Handout(
+            self.keyspace.keys[key], self.keyspace.keys[key].groups[group]
         )
-        assert [(each.region_id, each.counter) for each in handout.entries.listed()] == [
+        read = handout.read(max(count, 0)).listed()
+        assert [(each.region_id, each.counter) for each in read] == [
             (each.region_id, each.counter) for each in entries
         ]
         if not entries:
@@ -449,8 +450,8 @@ class Twin:
         for entry in entries:
             naive_engine.deliver(stream, group, entry, consumer, self.clock_ms, no_ack)
         stream.local(group).consumers.add(consumer)
-        taken = [EntryRef(entry.region_id, entry.counter, entry.entry_id) for entry in entries]
-        self._run(Delivered(head, consumer, taken, handout.spans, 0, no_ack))
+        taken = [entry_ref(entry.region_id, entry.counter, entry.entry_id) for entry in entries]
+        self._run(Delivered(head, consumer, taken, handout.end(), 0, no_ack))
         return entries
 
     def acknowledge(self, key: bytes, group: bytes, entry_ids: set[int]) -> int:
@@ -459,7 +460,7 @@ class Twin:
         removed: list[EntryRef] = []
         for dot, pending in sorted(state.pel.items()):
             if pending[0] in entry_ids:
-                removed.append(EntryRef(dot[0], dot[1], pending[0]))
+                removed.append(entry_ref(dot[0], dot[1], pending[0]))
                 del state.pel[dot]
         if removed:
             self._run(Removed(self._head(key, group), removed))
@@ -473,7 +474,7 @@ class Twin:
         for dot, (each, _) in sorted(stream.entries.items()):
             if each == entry_id:
                 deliveries = state.pel[dot][3] + 1 if dot in state.pel else 1
-                entry = EntryRef(dot[0], dot[1], each)
+                entry = entry_ref(dot[0], dot[1], each)
                 claims.append(Claim(entry, self.clock_ms, deliveries))
                 state.pel[dot] = (each, consumer, self.clock_ms, deliveries)
                 state.dropped.discard(dot)
@@ -500,7 +501,7 @@ class Twin:
             counter = naive_engine.counter_below(stream, region_id, floor)
             if counter:
                 entry_id = stream.entries[region_id, counter][0]
-                last_below.append(EntryRef(region_id, counter, entry_id))
+                last_below.append(entry_ref(region_id, counter, entry_id))
         ends = {entry.region_id: entry.counter for entry in last_below}
         state.given = {dot for dot in state.given if dot[1] <= ends.get(dot[0], 0)}
         start = at_id(floor) if isinstance(floor, int) else at_counters(dict(floor))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from librt.strings import BytesWriter
 
 from anabranch.crdt import effects as fx
 from anabranch.crdt.apply import apply, apply_block
@@ -40,7 +41,7 @@ from anabranch.crdt.local import (
 )
 from anabranch.crdt.merge import forward
 from anabranch.crdt.node import decode_fields, encode_names, encode_values, put_entry
-from anabranch.crdt.pel_chunk import EntryRef
+from anabranch.crdt.pel_chunk import entry_ref
 from anabranch.crdt.place import at_counters, at_id, put_place
 from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.scan import SAME_NAMES
@@ -707,7 +708,7 @@ def test_a_snapshot_of_version_1_is_read_and_says_nothing_of_that() -> None:
 def every_record() -> list[LocalRecord]:
     """Local records of each kind."""
     head = RecordHead(b"k", b"g", [(1, 2), (3, 4)], 1234)
-    entries = [EntryRef(1, 2, 7 << 64 | 1), EntryRef(2, 9, 8 << 64)]
+    entries = [entry_ref(1, 2, 7 << 64 | 1), entry_ref(2, 9, 8 << 64)]
     given_ = {1: Spans()}
     given_[1].add(0, 5, 77)
     return [
@@ -726,12 +727,13 @@ def every_record() -> list[LocalRecord]:
 def test_local_records_round_trip() -> None:
     written = every_record()
     assert {record.kind for record in written} == set(range(1, 8))
-    out = bytearray()
+    writer = BytesWriter()
     for record in written:
-        record.put(out)
-    again = read_records(bytes(out))
+        record.put(writer)
+    out = writer.getvalue()
+    again = read_records(out)
     assert [plain(record) for record in again] == [plain(record) for record in written]
-    assert refuses_or_reads(read_records, bytes(out)) > 300
+    assert refuses_or_reads(read_records, out) > 300
 
 
 def test_kinds_of_records_on_disks_stay_what_they_are() -> None:
@@ -768,18 +770,18 @@ def test_the_layout_of_records_on_disks_stays_what_it_is() -> None:
         put_id(out, 9 << 64 if isinstance(record, FloorRaised) else 0)
         put_varint(out, 12 if isinstance(record, (Delivered, FloorSet)) else 0)
         out.append(1 if isinstance(record, Delivered) and record.no_ack else 0)
-        written = bytearray()
+        written = BytesWriter()
         record.put(written)
-        assert written == out, type(record)
+        assert written.getvalue() == out, type(record)
 
 
 @pytest.mark.parametrize("kind", [0, 8, 9, 127])
 def test_records_of_unknown_kinds_are_refused(kind: int) -> None:
-    out = bytearray()
+    out = BytesWriter()
     ConsumerMade(RecordHead(b"k", b"g", [(1, 2)], 5), b"c").put(out)
     out[0] = kind
     with pytest.raises(Malformed):
-        read_records(bytes(out))
+        read_records(out.getvalue())
 
 
 def test_replay_of_records_is_what_was_live() -> None:
@@ -799,9 +801,9 @@ def test_replay_of_records_is_what_was_live() -> None:
             records = list(twin.records)
             for number in range(len(twin.log) + 1):
                 while records and records[0][0] == number:
-                    out = bytearray()
+                    out = BytesWriter()
                     records.pop(0)[1].put(out)
-                    for record in read_records(bytes(out)):
+                    for record in read_records(out.getvalue()):
                         apply_local(replayed.keyspace, record)
                 if number < len(twin.log):
                     sent = twin.log[number]

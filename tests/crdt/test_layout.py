@@ -38,10 +38,9 @@ class Disk:
                 node.number = log.next_number
                 log.next_number += 1
             self.nodes[node.number] = NodeImage(log.region_id, node).encoded()
-        log.unsaved = []
         for number in log.dropped_numbers:
             del self.nodes[number]
-        log.dropped_numbers = []
+        log.saved()
 
     def load(self, limits: NodeLimits) -> RegionLog:
         """The log as a start restores it."""

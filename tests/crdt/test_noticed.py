@@ -225,6 +225,7 @@ def test_a_key_is_dirty_from_the_first_change_on() -> None:
     twin.keyspace.dirty.clear()
     twin.keyspace.is_dirty = False
     twin.issue(twin.engine().flush())
+    twin.keyspace.free_some()
     assert twin.keyspace.dirty == {K: 9} and twin.keyspace.is_dirty
     twin.keyspace.is_dirty = False
     twin.collect({1: 100})

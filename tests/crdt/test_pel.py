@@ -8,8 +8,10 @@ from typing import Union
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from anabranch.crdt import ids
 from anabranch.crdt.pel import Pel, Pending
-from anabranch.crdt.pel_chunk import EntryRef
+from anabranch.crdt.pel_chunk import EntryRef, entry_ref
+from anabranch.crdt.pel_finder import PelFinder
 from anabranch.crdt.spans import Spans
 
 MAX_ID = (1 << 128) - 1
@@ -86,9 +88,23 @@ def check(pel: Pel, naive: dict[Ref, Facts]) -> None:
         assert not pel.contains(ref[0], ref[1] + 1, ref[2]) or (ref[0], ref[1] + 1, ref[2]) in naive
     # The last one found is a hint for the next search, so every order of questions counts.
     for ref in [*order[::-1], *order]:
-        assert refs(pel.with_ids([ref[2]])) == [one for one in order if one[2] == ref[2]]
+        assert refs(pel.with_id(ref[2])) == [one for one in order if one[2] == ref[2]]
         above = told(list(pel.ascending(ref[2] + 1)))
         assert above == [one for one in expected if one[0][2] > ref[2]]
+    check_finder(pel, order)
+
+
+def check_finder(pel: Pel, order: list[Ref]) -> None:
+    """Each ID is found once, however often and in whatever order it is asked for."""
+    wanted = sorted({ref[2] for ref in order})
+    for some in (wanted, wanted[::2], wanted[::-1], [*wanted, *wanted[::3]]):
+        finder = PelFinder(pel)
+        for entry_id in some:
+            for one in (entry_id, entry_id + 1):
+                if one == entry_id or one not in wanted:
+                    finder.find(one >> 64, one & ids.MAX_HALF)
+        expected = [ref for one in dict.fromkeys(some) for ref in order if ref[2] == one]
+        assert refs(finder.each_once()) == expected
 
 
 class Both:
@@ -99,11 +115,11 @@ class Both:
         self.naive: dict[Ref, Facts] = {}
 
     def assign(self, ref: Ref, consumer: bytes, ms: int, deliveries: int) -> None:
-        self.pel.assign(EntryRef(*ref), consumer, ms, deliveries)
+        self.pel.assign(entry_ref(*ref), consumer, ms, deliveries)
         self.naive[ref] = (consumer, ms, deliveries)
 
     def assign_all(self, some: list[Ref], consumer: bytes, ms: int) -> None:
-        self.pel.assign_all([EntryRef(*ref) for ref in some], consumer, ms)
+        self.pel.assign_all([entry_ref(*ref) for ref in some], consumer, ms)
         for ref in some:
             self.naive[ref] = (consumer, ms, 1)
 
@@ -111,7 +127,7 @@ class Both:
         assert self.pel.remove(*ref) == (self.naive.pop(ref, None) is not None)
 
     def remove_all(self, some: list[Ref]) -> None:
-        self.pel.remove_all([EntryRef(*ref) for ref in some])
+        self.pel.remove_all([entry_ref(*ref) for ref in some])
         for ref in some:
             self.naive.pop(ref, None)
 
@@ -224,7 +240,7 @@ def test_a_range_of_counters_is_a_range_of_entries_again_once_the_ids_are_gone()
 
 def test_small_chunks_are_joined() -> None:
     pel = Pel(8)
-    pel.assign_all([EntryRef(1, n, n) for n in range(1, 801)], b"a", 1)
+    pel.assign_all([entry_ref(1, n, n) for n in range(1, 801)], b"a", 1)
     assert len(pel.parts[1].chunks) == 100
     for n in range(1, 801):
         if n % 20:

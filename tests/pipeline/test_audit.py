@@ -109,10 +109,11 @@ def plant(us: Place, eu: Place) -> None:
     # An entry is missing.
     log.remove(10)
     # A removed entry still stands: the log of us was not there when the removal was applied.
-    del stream.logs[1]
+    logs = stream._log, stream._logs
+    stream._log = stream._logs = None
     us.ok("XDEL", "s", us.ids("s")[20])
     carry(us, eu)
-    stream.logs[1] = log
+    stream._log, stream._logs = logs
     # A field has another value.
     node = log.rax.nodes[-1]
     log.changing(node)

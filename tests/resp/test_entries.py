@@ -10,7 +10,7 @@ from anabranch.crdt.ids import MAX_HALF, MAX_ID, make
 from anabranch.crdt.node import encode_names, encode_values
 from anabranch.crdt.region_log import NodeLimits, RegionLog
 from anabranch.crdt.scan import Scan, is_below, unsigned, word
-from anabranch.region.engine.replies import EntriesReply, MapReply, Reply, listed
+from anabranch.region.engine.replies import EntriesReply, MapReply, PendingReply, Reply, listed
 from anabranch.region.resp.encoder import encode
 
 FIELDS = (
@@ -68,6 +68,28 @@ def test_slices_have_the_bytes_of_lists(
             assert encoded(reply, protocol) == encoded(listed(reply), protocol)
             nested: Reply = MapReply([b"s", reply, b"t", [reply, reply]])
             assert encoded(nested, protocol) == encoded(listed(nested), protocol)
+
+
+NUMBERS = st.sampled_from([0, 1, 9, 10, 1_700_000_000_000, (1 << 63) - 1, 1 << 63, MAX_HALF])
+
+
+@given(
+    st.lists(
+        st.tuples(NUMBERS, NUMBERS, st.sampled_from([b"", b"c", b"\r\n" * 600]), NUMBERS, NUMBERS),
+        max_size=9,
+    )
+)
+def test_pending_rows_have_the_bytes_of_lists(rows: list[tuple[int, int, bytes, int, int]]) -> None:
+    reply = PendingReply()
+    for ms, seq, consumer, idle_ms, deliveries in rows:
+        reply.ms.append(ms)
+        reply.seqs.append(seq)
+        reply.consumers.append(consumer)
+        reply.idle_ms.append(idle_ms)
+        reply.deliveries.append(deliveries)
+    for protocol in (2, 3):
+        assert encoded(reply, protocol) == encoded(listed(reply), protocol)
+        assert encoded([reply, 1], protocol) == encoded(listed([reply, 1]), protocol)
 
 
 def test_a_slice_stays_as_it_was() -> None:

@@ -38,6 +38,7 @@ class StubEngine:
         self.executed = 0
         self.password_needed = False
         self.statistics = CommandStatistics()
+        self.gathered: frozenset[bytes] = frozenset()
         # The session_id of each executed command, in order.
         self.served: list[int] = []
 
@@ -50,6 +51,11 @@ class StubEngine:
     def disconnect(self, session: Session) -> None:
         assert session not in self.left
         self.left.append(session)
+
+    def execute_many(
+        self, session: Session, argv: list[bytes], last_words: list[bytes], now_ms: int
+    ) -> list[Reply]:
+        raise AssertionError("no commands are executed together")
 
     def adds_may_follow(self, session: Session, input_bytes: int) -> tuple[int, int]:
         return 0, 0

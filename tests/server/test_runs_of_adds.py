@@ -65,6 +65,12 @@ class Region:
             self.clients.answer(late)
         self.collect()
 
+    def asked(self, *words: bytes) -> bytes:
+        """The reply to a command of a client of its own."""
+        before = len(self.got.get("asking", b""))
+        self.feed(command(*words), "asking")
+        return self.got["asking"][before:]
+
     def collect(self) -> None:
         for name, connection in self.connections.items():
             while connection.wants_turn:

@@ -255,7 +255,7 @@ def _rows(draw: Random, keys: list[bytes], count: int) -> list[tuple[Row, Change
             else:
                 first = 10 * position + draw.choice([0, 3, 50])
                 changed[key] = {first, first + 2}
-                named.entries(key, first, first + 2)
+                named.entries(key, 0, first, 0, first + 2)
         kind = draw.random()
         row: Row
         if kind < 0.1:
@@ -375,7 +375,7 @@ def test_a_damaged_segment_excludes_nothing() -> None:
     disk = new_disk()
     index = KeyIndex(0)
     named = Named()
-    named.entries(b"a", 5, 5)
+    named.entries(b"a", 0, 5, 0, 5)
     index.note(RecordsRow(1, 0, b"x", named), key_index.STRETCH_BYTES)
     for sql, parameters in index.take_due():
         disk.execute(sql, parameters)

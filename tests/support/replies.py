@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from anabranch.region.engine.replies import EntriesReply, ErrorReply, MapReply, Reply
+from anabranch.region.engine.replies import EntriesReply, ErrorReply, MapReply, PendingReply, Reply
 
 
 def plain(reply: Reply, encoding: str = "") -> Any:
@@ -12,7 +12,7 @@ def plain(reply: Reply, encoding: str = "") -> Any:
     if isinstance(reply, MapReply):
         words = [plain(one, encoding) for one in reply.flat]
         return dict(zip(words[::2], words[1::2], strict=True))
-    if isinstance(reply, EntriesReply):
+    if isinstance(reply, (EntriesReply, PendingReply)):
         reply = reply.listed()
     if isinstance(reply, list):
         return [plain(one, encoding) for one in reply]

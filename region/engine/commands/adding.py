@@ -133,26 +133,15 @@ def xadd(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
         if request.is_idmp:
             return _add_idempotent(state, request, stream, argv)
     state.writer.require_issue()
-    last_id = 0 if stream is None else stream.last_id()
     now_ms = state.clock.now_ms
     if now_ms < state.stability.time.id_floor_ms:
         now_ms = state.stability.time.id_floor_ms
-    try:
-        new_id = ids.choose(
-            ids.ANY if request is None else request.id,
-            state.cached.id_mode,
-            state.members.region_id,
-            last_id,
-            now_ms,
-        )
-    except ids.IdError as error:
-        raise CommandError(str(error)) from None
+    ms, seq = _choose_id(state, stream, ids.ANY if request is None else request.id, now_ms)
     if stream is None:
         stream = state.writer.for_creation(key)
     if state.schedule.oldest_unsaved_ms == 0:
         state.schedule.oldest_unsaved_ms = state.clock.steady_ms
     names = encode_names(argv[fields_at::2])
-    ms, seq = new_id >> 64, new_id & ids.MAX_HALF
     state.journal.add(stream, ms, seq, names, encode_values(argv[fields_at + 1 :: 2]))
     run = state.writer.run
     if request is None:
@@ -160,13 +149,28 @@ def xadd(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
             run.begin(stream, names, ms, seq, argv, fields_at + 1)
     else:
         if request.id.kind != ids.AUTO:
-            state.stability.time.note_given(new_id)
+            state.stability.time.note_given(ids.make(ms, seq))
         if request.trim.strategy:
             trim(state, stream, request.trim)
             if request.id.kind == ids.AUTO and not state.waiting.is_executing:
                 room = room_before_trim(stream, request.trim)
                 run.begin(stream, names, ms, seq, argv, fields_at + 1, room)
     return b"%d-%d" % (ms, seq)
+
+
+def _choose_id(
+    state: EngineState, stream: Optional[Stream], wanted: ids.IdRequest, now_ms: int
+) -> tuple[int, int]:
+    """The halves of the ID of a new entry (S4). Raises `CommandError`."""
+    try:
+        if wanted.kind == ids.AUTO:
+            last_ms, last_seq = (0, 0) if stream is None else stream.last_halves()
+            return ids.generate_halves(state.members.region_id, last_ms, last_seq, now_ms)
+        last_id = 0 if stream is None else stream.last_id()
+        new_id = ids.choose(wanted, state.cached.id_mode, state.members.region_id, last_id, now_ms)
+    except ids.IdError as error:
+        raise CommandError(str(error)) from None
+    return ids.ms_of(new_id), ids.seq_of(new_id)
 
 
 def _add_idempotent(
@@ -180,7 +184,7 @@ def _add_idempotent(
     fields = argv[request.fields_at :]
     iid = automatic_iid(fields) if request.is_idmp_auto else request.iid
     duration_s = configuration(state, stream)[0]
-    if stream is not None:
+    if stream is not None and stream.rare is not None:
         pair = stream.pairs.answer(request.pid, iid, state.clock.now_ms, duration_s * 1000)
         if pair is not None:
             stream.iids_duplicates += 1
@@ -275,7 +279,7 @@ def xsetid(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
         raise CommandError(
             "ERR The entries_added specified in XSETID is smaller than the target stream length"
         )
-    if new_id > stream.last_id() or not stream.header:
+    if new_id > stream.last_id() or not stream.has_header():
         state.writer.require_issue()
         state.writer.issue(SetId(argv[1], new_id))
     if entries_added >= 0:

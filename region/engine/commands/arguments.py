@@ -50,6 +50,14 @@ def entry_id(text: bytes, missing_seq: int = 0) -> int:
         raise CommandError(str(error)) from None
 
 
+def id_halves(text: bytes) -> tuple[int, int]:
+    """Parses an entry ID; returns its halves. Raises `CommandError`."""
+    try:
+        return ids.halves(text)
+    except ids.IdError as error:
+        raise CommandError(str(error)) from None
+
+
 def range_start(text: bytes) -> int:
     """Parses the lower bound of a range: `-`, an ID, or `(` and an ID.
 

@@ -9,6 +9,7 @@ from anabranch.crdt.groups import Group
 from anabranch.crdt.local import Claim, Claimed, ConsumerMade, Delivered, entry_of
 from anabranch.crdt.merge import Finder
 from anabranch.crdt.pel import Pending
+from anabranch.crdt.pel_chunk import EntryRef
 from anabranch.crdt.slices import Entries
 from anabranch.crdt.stream import Stream
 from anabranch.region.engine.commands.arguments import entry_id, id_and_fields, no_group
@@ -25,6 +26,8 @@ from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command
 
+# Entries after which reads that follow are executed anew, so that others get their turn.
+_MANY_ENTRIES: Final = 128
 _MEANINGLESS: Final = (
     "ERR The {0} ID is meaningless in the context of XREADGROUP: you want to read the history of "
     "this consumer by specifying a proper ID, or use the > ID to get new messages. The {0} ID "
@@ -43,7 +46,7 @@ def _found(
     above: list[int] = []
     for key, text in zip(request.keys, request.ids, strict=True):
         stream = state.existing(key)
-        group: Optional[Group] = None if stream is None else stream.groups.get(request.group)
+        group: Optional[Group] = None if stream is None else stream.find_group(request.group)
         if stream is None or group is None:
             raise no_group(key, request.group, " in XREADGROUP with GROUP option")
         if text in (b"$", b"+"):
@@ -58,18 +61,49 @@ def xreadgroup(state: EngineState, session: Session, argv: list[bytes]) -> Reply
 
     Blocks if there are none and BLOCK is given.
     """
+    return _read(state, session, argv, parse_read(argv, True))
+
+
+def xreadgroup_many(
+    state: EngineState, session: Session, argv: list[bytes], last_words: list[bytes]
+) -> list[Reply]:
+    """Several equal reads with `>` of one stream, up to the first that finds nothing."""
     request = parse_read(argv, True)
-    found, above = _found(state, request)
+    if len(request.keys) != 1 or request.ids[0] != b">" or request.count == 0:
+        return [_read(state, session, argv, request)]
+    reads = 1
+    while reads <= len(last_words) and last_words[reads - 1] == b">":
+        reads += 1
+    stream, group = _found(state, request)[0][0]
+    _make_consumers(state, [(stream, group)], request)
+    replies: list[Reply] = []
+    for entries in _deliver(state, stream, group, request, reads):
+        replies.append(keyed_reply(session, [(stream.key, EntriesReply(entries))]))
+    if not replies:
+        return [_read(state, session, argv, request)]
+    group.delivery.consumers[request.consumer].seen_ms = state.clock.now_ms
+    return replies
+
+
+def _make_consumers(
+    state: EngineState, found: list[tuple[Stream, Group]], request: ReadRequest
+) -> None:
+    """Makes the consumer in the groups in which it is new."""
     for stream, group in found:
         if request.consumer not in group.delivery.consumers:
             state.writer.record(ConsumerMade(head_of(state, stream, group), request.consumer))
+
+
+def _read(state: EngineState, session: Session, argv: list[bytes], request: ReadRequest) -> Reply:
+    """Executes one XREADGROUP."""
+    found, above = _found(state, request)
+    _make_consumers(state, found, request)
     results: list[tuple[bytes, Reply]] = []
     for (stream, group), start in zip(found, above, strict=True):
         if start >= 0:
             results.append((stream.key, _history(state, stream, group, request, start)))
             continue
-        entries = _deliver(state, stream, group, request)
-        if entries.count:
+        for entries in _deliver(state, stream, group, request, 1):
             results.append((stream.key, EntriesReply(entries)))
     # `seen_ms` is a volatile statistic, without a local record. A command that was refused because
     # commits fail has raised an error before this line, and changes nothing (S13.4).
@@ -84,24 +118,35 @@ def xreadgroup(state: EngineState, session: Session, argv: list[bytes]) -> Reply
     return NULL_ARRAY
 
 
-def _deliver(state: EngineState, stream: Stream, group: Group, request: ReadRequest) -> Entries:
-    """Delivers the entries that are not given yet (S7.3).
+def _deliver(
+    state: EngineState, stream: Stream, group: Group, request: ReadRequest, reads: int
+) -> list[Entries]:
+    """Delivers the entries that are not given yet (S7.3), to as many reads, while there are any.
 
-    One local record holds the given spans and the PEL entries (S13.1).
+    One local record holds the given spans and the PEL entries (S13.1). Further reads end once
+    `_MANY_ENTRIES` are delivered.
     """
-    handout = undelivered.take(stream, group, request.count)
-    entries = handout.entries
-    if entries.count:
+    handout = undelivered.Handout(stream, group)
+    found: list[Entries] = []
+    references: list[EntryRef] = []
+    while len(found) < reads and (not found or len(references) < _MANY_ENTRIES):
+        entries = handout.read(request.count)
+        if entries.count == 0:
+            break
+        found.append(entries)
+        entries.put_references(references)
+    spans = handout.end()
+    if found:
         record = Delivered(
             head_of(state, stream, group),
             request.consumer,
-            entries.references(),
-            handout.spans,
-            group.delivery.entries_read + entries.count,
+            references,
+            spans,
+            group.delivery.entries_read + len(references),
             request.no_ack,
         )
         state.writer.record(record)
-    return entries
+    return found
 
 
 def _history(
@@ -150,5 +195,6 @@ COMMANDS: Final = [
         since="5.0.0",
         syntax="GROUP group consumer [COUNT count] [BLOCK milliseconds] [NOACK] "
         "STREAMS key [key ...] id | > [id | > ...]",
+        many=xreadgroup_many,
     )
 ]

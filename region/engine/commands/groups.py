@@ -11,7 +11,7 @@ from typing import Final
 from anabranch.crdt.effects import CreateGroup, DestroyGroup
 from anabranch.crdt.groups import Group
 from anabranch.crdt.local import ConsumerDeleted, ConsumerMade, FloorSet, RecordHead
-from anabranch.crdt.pel_chunk import EntryRef
+from anabranch.crdt.pel_chunk import EntryRef, entry_ref
 from anabranch.crdt.place import Place, at_counters, at_id
 from anabranch.crdt.stream import Stream
 from anabranch.region.engine.commands.arguments import (
@@ -46,7 +46,7 @@ def _stream(state: EngineState, key: bytes) -> Stream:
 
 
 def _group(stream: Stream, name: bytes) -> Group:
-    group = stream.groups.get(name)
+    group = stream.find_group(name)
     if group is None:
         raise no_group_of_key(stream.key, name)
     return group
@@ -110,7 +110,7 @@ def set_id(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     for region_id, log in stream.logs.items():
         counter = floor.counter_in(log)
         if counter:
-            last_below.append(EntryRef(region_id, counter, log.id_at(counter)))
+            last_below.append(entry_ref(region_id, counter, log.id_at(counter)))
     head = head_of(state, stream, group)
     state.writer.record(FloorSet(head, floor, last_below, max(entries_read, 0)))
     state.keyspace.changes.added_keys[stream.key] = None

@@ -12,19 +12,21 @@ from anabranch.crdt.groups import Group
 from anabranch.crdt.local import Claim, Claimed, ConsumerMade, FloorRaised, Removed, entry_of
 from anabranch.crdt.pel import PelCursor, Pending
 from anabranch.crdt.pel_chunk import EntryRef
+from anabranch.crdt.pel_finder import PelFinder
 from anabranch.crdt.stream import Stream
 from anabranch.region.engine.commands.arguments import (
     INT64_MAX,
     SYNTAX_ERROR,
     entry_id,
     id_and_fields,
+    id_halves,
     integer,
     no_group,
     range_end,
     range_start,
 )
 from anabranch.region.engine.commands.groups import head_of
-from anabranch.region.engine.replies import NULL_ARRAY, CommandError, Reply
+from anabranch.region.engine.replies import NULL_ARRAY, CommandError, PendingReply, Reply
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command
@@ -35,7 +37,7 @@ NEVER_DELIVERED: Final = -1
 
 def _find(state: EngineState, key: bytes, name: bytes) -> tuple[Optional[Stream], Optional[Group]]:
     stream = state.existing(key)
-    return stream, None if stream is None else stream.groups.get(name)
+    return stream, None if stream is None else stream.find_group(name)
 
 
 def xack(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
@@ -46,11 +48,41 @@ def xack(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     stream, group = _find(state, argv[1], argv[2])
     if stream is None or group is None:
         return 0
-    wanted = [entry_id(text) for text in argv[3:]]
-    entries = group.delivery.pel.with_ids(dict.fromkeys(wanted))
+    finder = PelFinder(group.delivery.pel)
+    for index in range(3, len(argv)):
+        ms, seq = id_halves(argv[index])
+        finder.find(ms, seq)
+    entries = finder.each_once()
     if entries:
         state.writer.record(Removed(head_of(state, stream, group), entries))
     return len(entries)
+
+
+def xack_many(
+    state: EngineState, session: Session, argv: list[bytes], last_words: list[bytes]
+) -> list[Reply]:
+    """Several XACKs of one ID each, up to the first whose ID is not above those before it."""
+    stream, group = _find(state, argv[1], argv[2])
+    if stream is None or group is None or len(argv) != 4:
+        return [xack(state, session, argv)]
+    finder = PelFinder(group.delivery.pel)
+    counts: list[Reply] = []
+    known = 0
+    for text in (argv[3], *last_words):
+        try:
+            ms, seq = ids.halves(text)
+        except ids.IdError as error:
+            if not counts:
+                raise CommandError(str(error)) from None
+            break
+        if not finder.is_above(ms, seq):
+            break
+        finder.find(ms, seq)
+        counts.append(len(finder.found) - known)
+        known = len(finder.found)
+    if finder.found:
+        state.writer.record(Removed(head_of(state, stream, group), finder.found))
+    return counts
 
 
 def xpending(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
@@ -99,22 +131,32 @@ def _details(state: EngineState, entries: PelCursor, count: int, idle_ms: int) -
 
     Entries beyond `count` that have the last entry's ID are included (S7.1).
     """
-    reply: list[Reply] = []
+    reply = PendingReply()
+    found = 0
     now_ms = state.clock.now_ms
     names = entries.pel.names
-    ms = seq = -1
+    ms = seq = number = -1
+    consumer = b""
     while entries.valid:
         part = entries.current()
         at = part.at
-        idle = max(now_ms - part.delivered_ms[at], 0)
+        idle = now_ms - part.delivered_ms[at]
+        if idle < 0:
+            idle = 0
         if idle >= idle_ms:
-            if len(reply) >= count and (part.ms != ms or part.seq != seq):
+            if found >= count and (part.ms != ms or part.seq != seq):
                 break
             ms = part.ms
             seq = part.seq
-            reply.append(
-                [b"%d-%d" % (ms, seq), names[part.consumers[at]], idle, part.deliveries[at]]
-            )
+            found += 1
+            reply.ms.append(ms)
+            reply.seqs.append(seq)
+            if part.consumers[at] != number:
+                number = part.consumers[at]
+                consumer = names[number]
+            reply.consumers.append(consumer)
+            reply.idle_ms.append(idle)
+            reply.deliveries.append(part.deliveries[at])
         entries.step()
     return reply
 
@@ -219,7 +261,7 @@ def _claimable(stream: Stream, group: Group, one: int, force: bool) -> list[Pend
     delivered once, to no consumer. All are in the order of the stream, by region_id.
     """
     pel = group.delivery.pel
-    found = [pel.pending_of(entry) for entry in pel.with_ids([one])]
+    found = [pel.pending_of(entry) for entry in pel.with_id(one)]
     if force:
         known = {(pending.region_id, pending.counter) for pending in found}
         for dot in merge.with_id(stream.logs, one):
@@ -329,6 +371,7 @@ COMMANDS: Final = [
         reply="integer",
         since="5.0.0",
         syntax="key group id [id ...]",
+        many=xack_many,
     ),
     Command(
         "xpending",

@@ -33,7 +33,11 @@ from anabranch.region.engine.replies import (
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import IS_REFUSED, Command
-from anabranch.region.engine.waiting import HoldersWaiter, RoundWaiter, VectorWaiter
+from anabranch.region.engine.waiting import DigestWaiter, HoldersWaiter, RoundWaiter, VectorWaiter
+
+# Entries that CRDT.DIGEST hashes at once and at each tick, and how long it goes on so.
+HASHED_PER_TICK: Final = 1000
+_HASHING_MS_MAX: Final = 5000
 
 
 def named_member(state: EngineState, text: bytes) -> Member:
@@ -59,8 +63,19 @@ def vector(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def digest(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """CRDT.DIGEST [key]: the digest of the region or of one key, once it is on disk (S13.9)."""
-    value = state.keyspace.digest() if len(argv) == 1 else state.keyspace.digest_of(argv[1])
+    """CRDT.DIGEST [key]: the digest of the region or of one key, once it is on disk (S13.9).
+
+    Where much is to be hashed, other clients get their turn meanwhile. The digest is that of the
+    moment at which nothing is left to hash.
+    """
+    if len(argv) > 1:
+        value = state.keyspace.digest_of(argv[1])
+    elif state.keyspace.hash_some(HASHED_PER_TICK):
+        value = state.keyspace.digest()
+    else:
+        deadline_ms = state.clock.deadline_ms(_HASHING_MS_MAX)
+        state.waiting.add(DigestWaiter(session, deadline_ms))
+        return REPLY_LATER
     state.answer_when_on_disk(session, value.hex().encode())
     return REPLY_LATER
 

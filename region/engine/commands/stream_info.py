@@ -184,7 +184,7 @@ def groups(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 def consumers(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """XINFO CONSUMERS key group: the group's consumers in this region, by name."""
     stream = _stream(state, argv[2])
-    group = stream.groups.get(argv[3])
+    group = stream.find_group(argv[3])
     if group is None:
         raise no_group_of_key(argv[2], argv[3])
     reply: list[Reply] = []

@@ -167,6 +167,8 @@ def _acked_limit(stream: Stream, region_id: int, counter: int) -> int:
 
 def is_referenced(stream: Stream, region_id: int, counter: int, entry_id_: int) -> bool:
     """Whether the entry is pending, or above the floor and not given, for some group here."""
+    if stream.rare is None:
+        return False
     for group in stream.groups.values():
         delivery = group.delivery
         if delivery.pel.contains(region_id, counter, entry_id_):

@@ -56,7 +56,7 @@ def _longest_first(stream: Stream) -> tuple[int, bytes]:
 def _shown_groups(view: View) -> Iterator[tuple[Stream, bytes, Group]]:
     left = view.state.settings.integer("crdt-metrics-streams-max")
     for stream in _shown(view):
-        for name in sorted(stream.groups):
+        for name in sorted(stream.group_names()):
             if left == 0:
                 return
             left -= 1

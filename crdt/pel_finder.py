@@ -1,0 +1,99 @@
+"""Finding pending entries by ID, mostly one after the other, as XACK names them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mypy_extensions import mypyc_attr
+
+from anabranch.crdt.pel import WINDOW_MIN, Pel
+from anabranch.crdt.pel_chunk import EntryRef
+from anabranch.crdt.pel_part import PelPart
+
+
+@mypyc_attr(acyclic=True)
+class _PartFinder:
+    """Finds entries of one region log.
+
+    After each entry that it has to search, it copies those that follow out of the columns, because
+    a list is faster to read than an array: more with each copy, and none before the second search.
+    """
+
+    def __init__(self, part: PelPart) -> None:
+        self._part: Final = part
+        self._window = 0
+        # The copies, the next one, and the offset of the first in the chunk of the part's place.
+        self._ms: list[int] = []
+        self._seqs: list[int] = []
+        self._counters: list[int] = []
+        self._at = 0
+        self._start = 0
+
+    def find(self, ms: int, seq: int, found: list[EntryRef]) -> None:
+        """Appends the entries that bear the ID to `found`, ascending by counter."""
+        at = self._at
+        if at < len(self._seqs) and self._seqs[at] == seq and self._ms[at] == ms:
+            found.append(EntryRef(self._part.region_id, self._counters[at], ms, seq))
+            self._at = at + 1
+            return
+        part = self._part
+        if at:
+            part.offset = self._start + at - 1
+        before = len(found)
+        part.put_refs(ms, seq, found)
+        # Where IDs and counters do not ascend together, several entries can bear an ID.
+        if len(found) > before and part.agrees:
+            self._copy()
+        else:
+            self._seqs = []
+            self._at = 0
+
+    def _copy(self) -> None:
+        """Copies the entries that follow the part's place."""
+        part = self._part
+        chunk = part.chunks[part.index]
+        self._at = 0
+        self._start = start = part.offset + 1
+        stop = start + self._window
+        self._window = 2 * self._window or WINDOW_MIN
+        self._ms = chunk.ms[start:stop].tolist()
+        self._seqs = chunk.seqs[start:stop].tolist()
+        self._counters = chunk.counters[start:stop].tolist()
+
+
+class PelFinder:
+    """Collects in `found` the pending entries that bear given IDs, in the order of the IDs.
+
+    Those of one ID ascend by (region_id, counter). The PEL must not change meanwhile.
+    """
+
+    def __init__(self, pel: Pel) -> None:
+        self.found: list[EntryRef] = []
+        self._parts: Final = [
+            _PartFinder(pel.parts[region_id])
+            for region_id in sorted(pel.parts)
+            if pel.parts[region_id].length
+        ]
+        self._last_ms = -1
+        self._last_seq = 0
+        # The IDs ascend, so that none is given twice.
+        self._ascends = True
+
+    def is_above(self, ms: int, seq: int) -> bool:
+        """Whether the ID of these halves is above the last one."""
+        return ms > self._last_ms or (ms == self._last_ms and seq > self._last_seq)
+
+    def find(self, ms: int, seq: int) -> None:
+        """Finds the entries that bear the ID of these halves."""
+        if not self.is_above(ms, seq):
+            self._ascends = False
+        self._last_ms = ms
+        self._last_seq = seq
+        for part in self._parts:
+            part.find(ms, seq, self.found)
+
+    def each_once(self) -> list[EntryRef]:
+        """Returns what was found, without what was found twice."""
+        if self._ascends:
+            return self.found
+        return list({(one.region_id, one.counter): one for one in self.found}.values())

@@ -1,0 +1,91 @@
+"""What runs over all keys does so in slices, so that other clients get their turn."""
+
+from __future__ import annotations
+
+from anabranch.region.engine.engine import Engine
+from anabranch.region.engine.replies import REPLY_LATER
+from anabranch.region.engine.session import Session
+from tests.support.engines import single
+
+KEYS = 5_000
+
+
+def filled() -> tuple[Engine, Session]:
+    engine = single(1, 1000)
+    session = engine.connect("127.0.0.1:5", "127.0.0.1:7", 1000)
+    for number in range(KEYS):
+        add(engine, session, number)
+    commit(engine, 1000)
+    return engine, session
+
+
+def add(engine: Engine, session: Session, number: int) -> None:
+    engine.execute(session, [b"XADD", b"key:%d" % number, b"*", b"f", b"v"], 1000)
+
+
+def commit(engine: Engine, now_ms: int) -> None:
+    if engine.take_commit(now_ms) is not None:
+        engine.committed(now_ms)
+
+
+def answer(engine: Engine, now_ms: int) -> bytes:
+    """The digest that a client gets at this time, empty if it has to wait."""
+    commit(engine, now_ms)
+    replies = engine.take_replies()
+    if not replies:
+        return b""
+    assert isinstance(replies[0].reply, bytes)
+    return replies[0].reply
+
+
+def test_a_digest_of_many_keys_is_made_in_slices() -> None:
+    """Keys that change meanwhile are hashed again: the digest is that of its last moment."""
+    engine, asking = filled()
+    writing = engine.connect("127.0.0.1:6", "127.0.0.1:7", 1000)
+    assert engine.execute(asking, [b"CRDT.DIGEST"], 1000) is REPLY_LATER
+    ticks = 0
+    told = b""
+    while not told:
+        assert asking.waiting
+        for number in range(ticks, KEYS, KEYS // 50):
+            add(engine, writing, number)
+        ticks += 1
+        engine.tick(1000 + 5 * ticks)
+        told = answer(engine, 1000 + 5 * ticks)
+    assert ticks > 3
+    assert told == engine.keyspace.digest().hex().encode()
+    # All is hashed now, but for what changed since.
+    add(engine, writing, 7)
+    engine.execute(asking, [b"CRDT.DIGEST"], 2000)
+    assert answer(engine, 2000) == engine.keyspace.digest().hex().encode() != told
+
+
+def test_a_digest_comes_at_last_however_much_is_written() -> None:
+    engine, asking = filled()
+    writing = engine.connect("127.0.0.1:6", "127.0.0.1:7", 1000)
+    engine.execute(asking, [b"CRDT.DIGEST"], 1000)
+    for tick in range(1, 5):
+        for number in range(KEYS):
+            add(engine, writing, number)
+        engine.tick(1000 + tick)
+        assert not answer(engine, 1000 + tick)
+    engine.tick(9000)
+    assert answer(engine, 9000) == engine.keyspace.digest().hex().encode()
+
+
+def test_a_flush_of_many_keys_is_noted_in_slices() -> None:
+    """It is told at once by all that a client sees; checkpoint and memory follow."""
+    engine, session = filled()
+    keyspace = engine.keyspace
+    assert engine.execute(session, [b"DBSIZE"], 1000) == KEYS
+    keyspace.dirty.clear()
+    engine.execute(session, [b"FLUSHALL"], 1000)
+    assert keyspace.digest() == bytes(16) and not keyspace.keys and not keyspace.dirty
+    assert keyspace.is_freeing()
+    add(engine, session, 3)
+    assert keyspace.digest() != bytes(16)
+    engine.tick(1005)
+    assert 0 < len(keyspace.dirty) < KEYS
+    assert engine.execute(session, [b"DBSIZE"], 1010) == 1
+    keyspace.free_some()
+    assert len(keyspace.dirty) == KEYS and not keyspace.is_freeing()
