@@ -56,6 +56,7 @@ class TwinRegion(TwinCore):
         for first, effect in call.issued:
             self.to_follow.update(plain(first, [effect]))
         self._late = []
+        self.journal.begin_call(call)
         state = self.state
         if call.kind != calls.START:
             if call.facts.clock_ms < max(state.clock_ms, call.now_ms):
@@ -173,6 +174,7 @@ class TwinRegion(TwinCore):
         if serving:
             losers.remove_all(self)
             self.state.paired = []
+            self.journal.end_unit()
             self._run_waiting()
 
     def _run_waiting(self) -> None:
@@ -219,6 +221,7 @@ class TwinRegion(TwinCore):
             if session.queued is not None:
                 session.end()
             return self.reply
+        issued = self.state.vector.get(self.region, 0)
         try:
             expected = self._run(self, session, argv)
         except CommandError as error:
@@ -228,6 +231,8 @@ class TwinRegion(TwinCore):
         except StartNotOver:
             self.for_start.append((session, argv))
             return REPLY_LATER
+        if self.state.vector.get(self.region, 0) > issued:
+            self.journal.end_unit()
         self.settle()
         return expected
 
@@ -276,8 +281,8 @@ class TwinRegion(TwinCore):
 
     def _after_merge(self) -> None:
         self.note_lifecycle()
-        self.journal.in_settle = False
         self.settle()
+        self.journal.end_unit()
 
     # -- time
 
@@ -300,6 +305,7 @@ class TwinRegion(TwinCore):
             if name not in self._hidden and key.is_hidden(state.clock_ms)
         ]
         upkeep.work(self)
+        self.journal.end_unit()
         self.note_hidden()
         self.settle()
         self._wake(hidden)
@@ -314,9 +320,7 @@ class TwinRegion(TwinCore):
         keys = [*state.added, *state.ended, *state.timed]
         self._forget_changes()
         if self.blocked:
-            self.journal.in_settle = self.call.kind != calls.MERGE
             self._wake(keys)
-            self.journal.in_settle = False
 
     def _wake(self, keys: list[bytes]) -> None:
         """Runs the reads that wait for these keys again, in the order in which they blocked."""

@@ -6,6 +6,7 @@ import gc
 
 from anabranch.crdt.effects import RemoveObserved
 from anabranch.region.engine.replies import ErrorReply
+from anabranch.region.engine.rows import BlockRow, RecordsRow
 from anabranch.region.engine.settings import Settings
 from anabranch.sim import calls
 from anabranch.sim.calls import Call, Facts
@@ -134,7 +135,7 @@ def test_a_replay_brings_back_no_reference_that_a_trim_dropped() -> None:
     us.ok("XTRIM k MAXLEN 0 DELREF")
     us.commit()
     _restarted(us)
-    us.engine.connect("again", "test", us.now_ms)
+    us.connect()
     us.ok("XINFO GROUPS k")
     us.ok("XPENDING k g")
     assert not twin.violations, twin.violations
@@ -192,6 +193,29 @@ def test_claims_of_one_id_are_in_the_order_of_the_stream() -> None:
     claimed = eu.ok("XCLAIM k g d 0 5-1 FORCE")
     assert claimed == eu.ok("XRANGE k - +")
     assert claimed == [[b"5-1", [b"t", b"us"]], [b"5-1", [b"t", b"eu"]]]
+    assert not twin.violations, twin.violations
+
+
+def test_each_command_that_waited_has_rows_of_its_own() -> None:
+    """S1.4, S13.1: a record follows the block that was open when it arose.
+
+    Commands that wait for the end of a start run in one call. A block of one byte is cut after each
+    of them. The twin put all their records behind the first block. From simulator seed 8100296.
+    """
+    twin, (us, _) = tapped(2, patience_ms=500, crdt_block_max_bytes="1")
+    us("XGROUP CREATE k g 0 MKSTREAM")
+    for consumer in ("c", "d"):
+        us.connect()
+        for command in ("MULTI", f"XGROUP CREATECONSUMER k g {consumer}", "XADD k * t a", "EXEC"):
+            us(command)
+    us.at(us.now_ms + 500)
+    assert not twin.violations, twin.violations
+    kinds = [type(row) for row in us.engine.state.journal.rows]
+    assert kinds == [BlockRow, BlockRow, RecordsRow, BlockRow, RecordsRow]
+    us.commit()
+    _restarted(us)
+    us.connect()
+    us.ok("XINFO CONSUMERS k g")
     assert not twin.violations, twin.violations
 
 
