@@ -51,6 +51,11 @@ class Journal:
         """The position of the last row."""
         return self.rows[-1].position if self.rows else 0
 
+    @property
+    def first(self) -> int:
+        """The position at which the log begins."""
+        return self.rows[0].position if self.rows else 0
+
     def issued(self, dot: Dot, effect: Plain) -> None:
         """The region issued an effect."""
         self._effects.append((dot, effect))

@@ -7,7 +7,8 @@ a tick first ends reads whose time is over, then notes a change of the lifecycle
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from functools import partial
+from typing import Final, Optional
 
 from anabranch.crdt.block import Block, read_effects
 from anabranch.region.engine.replies import (
@@ -38,6 +39,8 @@ class TwinRegion(TwinCore):
         self.sessions: dict[int, Session] = {}
         self.for_start: list[tuple[Session, tuple[bytes, ...]]] = []
         self.was_serving = False
+        # Makes the state before the first row of the log; None if it is unknown.
+        self.first_state: Optional[Callable[[], State]] = partial(State, region)
         # The files of this region were once put back to an older state.
         self.is_restored = False
         self._run: Final = run
@@ -134,7 +137,8 @@ class TwinRegion(TwinCore):
         self.journal.cut_back(call.position)
         self.sessions, self.blocked, self.for_start = {}, [], []
         self.was_serving = False
-        state = self.state = State(self.region)
+        assert self.first_state is not None
+        state = self.state = self.first_state()
         self._take_settings(call)
         self.journal.replay(state)
         if call.facts.clock_ms < state.clock_ms:
