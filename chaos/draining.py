@@ -9,7 +9,7 @@ from anabranch.chaos.clients import Workplace, connect
 from anabranch.chaos.consumers import GROUP, entries_of_claim, entries_of_read, note_deliveries
 from anabranch.chaos.final_state import FinalState, RegionState
 from anabranch.chaos.history import DRAIN
-from anabranch.chaos.lookers import LOOKS
+from anabranch.chaos.lookers import LOOKS, look
 from anabranch.chaos.producers import FIELD, JOBS, KEYS
 from anabranch.chaos.regions import ChaosRegions
 from anabranch.sim.scenario.cluster import ClusterError
@@ -35,7 +35,7 @@ def drain(final: FinalState, regions: ChaosRegions, place: Workplace) -> None:
         try:
             region.info = _info(client)
             for words in LOOKS:
-                client.execute_command(*words)
+                look(client, words)
             for key in KEYS:
                 region.streams[key] = _entries(client, key)
             _drain_group(client, region.name, place)

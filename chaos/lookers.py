@@ -5,7 +5,7 @@ They keep nothing: the twin judges what they get (`taped`).
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from anabranch.chaos.clients import Client
 from anabranch.chaos.consumers import GROUP
@@ -27,5 +27,11 @@ class Looker(Client):
 
     def act(self) -> None:
         words = self.random.choice(LOOKS)
-        self.ask(self.home, lambda client: client.execute_command(*words))
+        self.ask(self.home, lambda client: look(client, words))
         self.pause(_MEAN_S)
+
+
+def look(client: Any, words: tuple[str, ...]) -> None:
+    """Sends one of `LOOKS` with a redis-py client, which must know what XPENDING returns."""
+    has_range = words[0] == "XPENDING" and len(words) > len(("XPENDING", JOBS, GROUP))
+    client.execute_command(*words, **({"parse_detail": True} if has_range else {}))
