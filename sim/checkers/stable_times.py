@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Final
 
 from anabranch.region.engine.replies import Reply, VerbatimText
+from anabranch.sim.checkers.ledger import LedgerJudge
 from anabranch.sim.history import (
     Began,
     Committed,
@@ -25,8 +26,7 @@ from anabranch.sim.history import (
     Stopped,
     Vector,
 )
-from anabranch.sim.oracle.judge import LedgerJudge
-from anabranch.sim.oracle.log import Add
+from anabranch.sim.logged import Add
 
 _FIELD: Final = b"\r\ncrdt_stable_ms:"
 

@@ -17,6 +17,8 @@ from xxhash import xxh3_128_digest
 
 from anabranch.crdt.block import Block
 from anabranch.region.engine.replies import Reply, VerbatimText
+from anabranch.sim.arguments import number
+from anabranch.sim.checkers.ledger import LedgerJudge
 from anabranch.sim.history import (
     Began,
     Committed,
@@ -28,8 +30,6 @@ from anabranch.sim.history import (
     Stopped,
     Vector,
 )
-from anabranch.sim.oracle.arguments import number
-from anabranch.sim.oracle.judge import LedgerJudge
 from anabranch.sim.plan import REGION_NAMES
 
 # INFO is asked for at every third call of `shown`.

@@ -1,6 +1,7 @@
 """The committed effects of a run and the facts about its regions that several judges need.
 
-Effects are known from commits alone: peers get only committed effects (S13.3).
+`LedgerJudge` is the base class of these judges. Effects are known from commits alone: peers get
+only committed effects (S13.3).
 """
 
 from __future__ import annotations
@@ -8,10 +9,20 @@ from __future__ import annotations
 from typing import Final, Optional
 
 from anabranch.region.engine.replies import ErrorReply, Reply
-from anabranch.sim.history import Began, Committed, Moved, Operation, Setup, Stopped, Vector, Words
-from anabranch.sim.oracle.arguments import AddRequest, NotUnderstood, add_request
-from anabranch.sim.oracle.log import Add, Dot, EffectLog, Logged, decoded
-from anabranch.sim.oracle.state import State
+from anabranch.sim.arguments import AddRequest, NotUnderstood, add_request
+from anabranch.sim.checkers.state import State
+from anabranch.sim.history import (
+    Began,
+    Checker,
+    Committed,
+    Moved,
+    Operation,
+    Setup,
+    Stopped,
+    Vector,
+    Words,
+)
+from anabranch.sim.logged import Add, Dot, EffectLog, Logged, decoded
 
 Named = tuple[bytes, bytes, bool]
 """(key, entry ID as replies show it, whether the add is idempotent)
@@ -153,6 +164,35 @@ class Ledger:
         seconds, rest = reply
         assert isinstance(seconds, bytes) and isinstance(rest, bytes)
         return int(seconds) * 1000 + int(rest) // 1000
+
+
+class LedgerJudge(Checker):
+    """Passes the history on to the ledger of the run; only the first judge of a run does so."""
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.feeds = "ledger" not in setup.shared
+        self.ledger = Ledger.of(setup)
+
+    def began(self, event: Began) -> None:
+        if self.feeds:
+            self.ledger.began(event)
+
+    def stopped(self, event: Stopped) -> None:
+        if self.feeds:
+            self.ledger.stopped(event)
+
+    def executed(self, operation: Operation) -> None:
+        if self.feeds:
+            self.ledger.executed(operation)
+
+    def moved(self, event: Moved) -> None:
+        if self.feeds:
+            self.ledger.moved(event)
+
+    def committed(self, event: Committed) -> None:
+        if self.feeds:
+            self.ledger.committed(event)
 
 
 def answers(operation: Operation) -> list[tuple[Words, Reply]]:
