@@ -11,7 +11,7 @@ from anabranch.chaos.clients import Client
 from anabranch.chaos.consumers import GROUP
 from anabranch.chaos.producers import JOBS, KEYS
 
-_MEAN_S: Final = 1.0
+_MEAN_S: Final = 0.5
 LOOKS: Final = (
     ("XPENDING", JOBS, GROUP, "-", "+", "1000"),
     ("XPENDING", JOBS, GROUP),
@@ -32,6 +32,15 @@ class Looker(Client):
 
 
 def look(client: Any, words: tuple[str, ...]) -> None:
-    """Sends one of `LOOKS` with a redis-py client, which must know what XPENDING returns."""
+    """Sends one of `LOOKS` with a redis-py client, which must know what XPENDING returns.
+
+    A stream may not exist yet.
+    """
+    import redis
+
     has_range = words[0] == "XPENDING" and len(words) > len(("XPENDING", JOBS, GROUP))
-    client.execute_command(*words, **({"parse_detail": True} if has_range else {}))
+    try:
+        client.execute_command(*words, **({"parse_detail": True} if has_range else {}))
+    except redis.exceptions.ResponseError as error:
+        if "no such key" not in str(error):
+            raise
