@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, Optional
 
-from anabranch.region.engine.replies import ErrorReply, Reply
+from anabranch.region.engine.replies import ErrorReply, Reply, VerbatimText
 from anabranch.sim.arguments import AddRequest, NotUnderstood, add_request
 from anabranch.sim.checkers.state import State
 from anabranch.sim.history import (
@@ -18,6 +18,7 @@ from anabranch.sim.history import (
     Moved,
     Operation,
     Setup,
+    Shown,
     Stopped,
     Vector,
     Words,
@@ -53,6 +54,8 @@ class Ledger:
         # The state that was asked for last: its vector, the number of commits then, the state.
         self._asked: tuple[Vector, int, Optional[State]] = ({}, -1, None)
         self._commits = 0
+        # By region: what it showed last, and its figures then.
+        self._figures: Final[dict[int, tuple[Shown, dict[bytes, bytes]]]] = {}
         # (region_id, first counter of a block) → the chain value after that block (S13.5).
         self._chains: Final[dict[tuple[int, int], bytes]] = {}
         # By region: (origin, first, last) of the effects that came with snapshots.
@@ -156,6 +159,19 @@ class Ledger:
                 state.apply(region, counter, self.log.at(region, counter))
         self._asked = (dict(vector), self._commits, state)
         return state
+
+    def figures(self, one: Shown) -> dict[bytes, bytes]:
+        """The section CRDT of the region's INFO when it shows its vector, by name of the figure."""
+        asked = self._figures.get(one.region)
+        if asked is not None and asked[0] is one:
+            return asked[1]
+        reply = self.setup.ask(one.region, (b"INFO", b"crdt"))
+        text = reply.text if isinstance(reply, VerbatimText) else reply
+        lines = text.split(b"\r\n") if isinstance(text, bytes) else []
+        parts = [line.partition(b":") for line in lines]
+        found = {name: value for name, colon, value in parts if colon}
+        self._figures[one.region] = (one, found)
+        return found
 
     def clock_ms(self, region: int) -> int:
         """The region's clock in ms: the highest that it has read (S10.2)."""
