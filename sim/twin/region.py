@@ -84,6 +84,8 @@ class TwinRegion(TwinCore):
             self.note_lifecycle()
         self._end(call)
         if call.kind == calls.CUT:
+            if call.facts.is_open:
+                raise Mismatch("cut a snapshot with effects or local records of no row (S11.2)")
             cuts[call.cut] = Frozen(state, losers.may_forget(self))
 
     def _end(self, call: Call) -> None:

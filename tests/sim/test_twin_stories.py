@@ -11,6 +11,7 @@ from anabranch.region.engine.settings import Settings
 from anabranch.sim import calls
 from anabranch.sim.calls import Call, Facts
 from anabranch.sim.run import run_seed
+from anabranch.sim.twin.looks import pending_questions
 from tests.sim.tapped import Tapped, tapped
 
 
@@ -283,6 +284,36 @@ def test_a_round_passes_over_a_key_that_a_deadline_hides() -> None:
     assert us.ok("EXISTS hidden") == 0
     assert us.engine.state.replication.acknowledgements == 1
     assert not twin.violations, twin.violations
+
+
+def test_a_cut_amid_a_block_is_reported() -> None:
+    """S11.2: a snapshot ends where a block ends, or the next block looks like a fork."""
+    twin, (us,) = tapped()
+    us.ok("XADD k * t a")
+    facts = Facts({1: 1}, us.engine.state.journal.position, True, 1000, 0, 0, "serving", "", 0)
+    twin.called(_call(calls.CUT, facts))
+    (violation,) = twin.violations
+    assert "cut a snapshot with effects or local records of no row" in violation.text
+
+
+def test_a_key_is_looked_at_with_every_form_of_xpending() -> None:
+    """The last entry has been idle for longer than those before it."""
+    twin, (us,) = tapped()
+    us.ok("XGROUP CREATE k g 0 MKSTREAM")
+    _add_many(us, 3)
+    us.ok("XREADGROUP GROUP g c STREAMS k >")
+    us.at(2000)
+    us.ok("XCLAIM k g d 0 1000-1 1000-1001")
+    held = twin.regions[1].state
+    words = [b" ".join(one) for one in pending_questions(held.visible(b"k"), held.clock_ms)]
+    assert words == [
+        b"XPENDING k g",
+        b"XPENDING k g IDLE 1000 - + 1",
+        b"XAUTOCLAIM k g d 3600000 0 COUNT 1",
+    ]
+    replies = [us.ok(one.decode()) for one in words]
+    assert replies[1:] == [[[b"1000-2001", b"c", 1000, 1]], [b"0-0", [], []]]
+    assert pending_questions(None, 0) == [] and not twin.violations
 
 
 # -- memory
