@@ -220,6 +220,16 @@ def test_each_command_that_waited_has_rows_of_its_own() -> None:
     assert not twin.violations, twin.violations
 
 
+def test_the_zero_id_is_refused_even_if_there_is_no_stream_to_add_to() -> None:
+    """As in Redis, NOMKSTREAM does not hide the mistake. From simulator seed 500033."""
+    twin, (us,) = tapped()
+    for entry_id in ("0-0", "0"):
+        reply = us(f"XADD k NOMKSTREAM {entry_id} t a")
+        assert isinstance(reply, ErrorReply) and "must be greater than 0-0" in reply.message
+    assert us("XADD k NOMKSTREAM 0-* t a") is None
+    assert not twin.violations, twin.violations
+
+
 # -- what the twin must report
 
 
