@@ -273,6 +273,23 @@ def test_a_start_finds_what_the_tape_holds(tmp_path: Path) -> None:
     assert twin is not None and not twin.state.keys
 
 
+def test_a_rebuilt_region_merges_its_salvage(tmp_path: Path) -> None:
+    """The twin takes the blocks of a damaged log as it takes those of a peer (S13.7)."""
+    us, eu = Taped(tmp_path, 1, 2, 1 << 20), Taped(tmp_path, 2, 2, 1 << 20)
+    us.ok("XADD k * t a")
+    us.commit()
+    us.writer.close()
+    again = Taped(tmp_path, 1, 2, 1 << 20)
+    assert again.engine.merge_salvage(us.blocks, again.now_ms) == 1
+    again.commit()
+    assert again.ok("XLEN k") == 1
+    again.writer.close()
+    eu.writer.close()
+    judge = judged(tmp_path)
+    assert judge.wrong is None, judge.wrong.text
+    assert [one.parts for one in judge.replays] == [1, 1]
+
+
 def test_a_file_that_ends_in_the_middle_of_a_frame(tmp_path: Path) -> None:
     us = Taped(tmp_path, 1, 1, 1 << 20)
     us.ok("XADD k * t a")
