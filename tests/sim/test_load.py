@@ -854,6 +854,20 @@ def test_memories_are_small() -> None:
 # -- readers, synchronous writers, transactors
 
 
+def test_a_reader_of_the_newest_entries_waits_for_all_streams_at_times() -> None:
+    """Each stream has a `$` of its own (S7.2)."""
+    found = set()
+    for seed in range(20):
+        client = client_of("reader")
+        assert isinstance(client, StreamReader)
+        client.begins, client.reads_all = b"$", 0.0
+        client.last_ids = {b"a": b"5-1"}
+        (words,) = client.read(Random(seed), START_MS)
+        found.add(words[words.index(b"STREAMS") + 1 :])
+    assert (*client.keys, *(b"$" for _ in client.keys)) in found
+    assert (b"a", b"5-1") in found and len(client.keys) > 1
+
+
 def test_a_reader_goes_on_above_the_last_id_and_begins_anew_after_a_crash() -> None:
     client = client_of("reader", keys=(b"a",))
     assert isinstance(client, StreamReader)
