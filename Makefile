@@ -95,7 +95,8 @@ test-chaos: $(VENV)/.installed toxiproxy-server ## break real regions and their 
 	@mkdir -p build
 	$(PYTEST) -m toxiproxy tests
 	$(BIN)/anabranch chaos --seed 7 --seconds 80 --out build/chaos $(ARGS)
-	$(BIN)/anabranch chaos --seed 8 --seconds 60 --appendfsync everysec --out build/chaos $(ARGS)
+	$(BIN)/anabranch chaos --seed 8 --seconds 60 --appendfsync everysec --no-tapes --out build/chaos \
+	  $(ARGS)
 	$(BIN)/anabranch chaos --seed 9 --seconds 80 --regions 5 --out build/chaos $(ARGS)
 
 lint: $(VENV)/.dev $(VENV)/.stubs ## run ruff, mypy --strict, import-linter and the rules of tests/house

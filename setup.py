@@ -53,7 +53,8 @@ COMPILED = [
     "anabranch/sim/world/*.py",
     "anabranch/sim/checkers/*.py",
     "anabranch/sim/calls.py",
-    "anabranch/sim/oracle/*.py",
+    "anabranch/sim/arguments.py",
+    "anabranch/sim/logged.py",
     "anabranch/sim/twin/*.py",
     "anabranch/sim/rules/*.py",
 ]

@@ -9,6 +9,7 @@ Reading order:
 - `history`: what clients saw.
 - `final_state`: what the regions hold and report at the end.
 - `judges`: what must hold.
+- `taped`: the judge `twin`, which replays the tapes of the regions.
 - `toxiproxy`: the API of a toxiproxy server.
 - `toxiproxy_server`: the server as a process.
 - `other_build`: the build that regions change to and fro at their restarts.
@@ -19,6 +20,7 @@ Reading order:
 - `consumers`: clients of a group.
 - `tailers`: clients that read with XREAD.
 - `removers`: clients that remove and trim.
+- `lookers`: clients that look at the whole state.
 - `observer`: samples vectors, for the lag.
 - `draining`: reads groups and streams to their ends.
 - `timeline`: the picture of a run.

@@ -9,6 +9,7 @@ from anabranch.chaos.clients import Workplace, connect
 from anabranch.chaos.consumers import GROUP, entries_of_claim, entries_of_read, note_deliveries
 from anabranch.chaos.final_state import FinalState, RegionState
 from anabranch.chaos.history import DRAIN
+from anabranch.chaos.lookers import LOOKS, look
 from anabranch.chaos.producers import FIELD, JOBS, KEYS
 from anabranch.chaos.regions import ChaosRegions
 from anabranch.sim.scenario.cluster import ClusterError
@@ -23,8 +24,9 @@ DRAINER: Final = "drainer"
 def drain(final: FinalState, regions: ChaosRegions, place: Workplace) -> None:
     """Reads groups and streams of every region into `final` and the history.
 
-    The regions are level, and clients have ended, so nothing but this changes their state. It
-    changes local group state only. A region that refuses is noted in its `errors`.
+    Before that it looks at the whole state of each region, for the twin. The regions are level, and
+    clients have ended, so nothing but this changes their state. It changes local group state only.
+    A region that refuses is noted in its `errors`.
     """
     import redis
 
@@ -32,6 +34,8 @@ def drain(final: FinalState, regions: ChaosRegions, place: Workplace) -> None:
         client = connect(regions.regions[region.name].resp_port, TIMEOUT_S)
         try:
             region.info = _info(client)
+            for words in LOOKS:
+                look(client, words)
             for key in KEYS:
                 region.streams[key] = _entries(client, key)
             _drain_group(client, region.name, place)

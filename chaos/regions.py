@@ -21,11 +21,15 @@ FULL_DISK_BYTES: Final = 64 << 10
 class ChaosRegions(ProcessCluster):
     """The regions of a plan, a toxiproxy server, and a proxy for each direction of each link.
 
-    With `other`, the regions change to that build and back at their restarts.
+    With `other`, the regions change to that build and back at their restarts. `tape_bytes`: bytes
+    of the tapes of each region, 0 for none.
     """
 
-    def __init__(self, plan: Plan, directory: Path, other: OtherBuild | None = None) -> None:
-        super().__init__(plan.names, plan.settings, directory)
+    def __init__(
+        self, plan: Plan, directory: Path, other: OtherBuild | None = None, tape_bytes: int = 0
+    ) -> None:
+        tapes = {"crdt-tape-max-bytes": str(tape_bytes)} if tape_bytes else {}
+        super().__init__(plan.names, plan.settings | tapes, directory)
         self._other = other
         # How often each region was started. Every second start runs the other build.
         self.starts = dict.fromkeys(plan.names, 0)

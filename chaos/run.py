@@ -12,14 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from anabranch.chaos import draining, judges, report
+from anabranch.chaos import draining, judges, report, taped
 from anabranch.chaos.breaking import Breaker
 from anabranch.chaos.clients import Client, Workplace, connect
 from anabranch.chaos.consumers import GROUP, Consumer
 from anabranch.chaos.final_state import FinalState, RegionState
 from anabranch.chaos.history import History
+from anabranch.chaos.lookers import Looker
 from anabranch.chaos.observer import Observer
-from anabranch.chaos.other_build import OtherBuild
+from anabranch.chaos.other_build import INTERPRETED, OtherBuild
 from anabranch.chaos.plan import KINDS, Plan, draw
 from anabranch.chaos.producers import JOBS, IdempotentProducer, Producer
 from anabranch.chaos.regions import ChaosRegions
@@ -38,7 +39,11 @@ BAD_LINE: Final = re.compile(r"Traceback|CRITICAL|DIVERGENCE|is in recovery|Asse
 
 @dataclass(frozen=True)
 class Options:
-    """What a run is asked for. `rate`: adds per second of all producers; `out`: its directory."""
+    """What a run is asked for.
+
+    `rate`: adds per second of all producers; `out`: its directory; `has_tapes`: whether the regions
+    write tapes for the twin, if no other version takes part, whose tapes may be others.
+    """
 
     seed: int
     seconds: float
@@ -50,15 +55,22 @@ class Options:
     level_bound_s: float = 60.0
     keeps_data: bool = False
     restart_with: str = ""
+    has_tapes: bool = True
+
+    @property
+    def is_taped(self) -> bool:
+        """Whether the regions write tapes."""
+        return self.has_tapes and self.restart_with in ("", INTERPRETED)
 
     def command(self) -> str:
         """The command line that makes the same plan."""
         faults = "" if tuple(self.kinds) == KINDS else f" --faults '{','.join(self.kinds)}'"
         other = f" --restart-with {shlex.quote(self.restart_with)}" if self.restart_with else ""
+        tapes = "" if self.has_tapes else " --no-tapes"
         return (
             f"anabranch chaos --seed {self.seed} --seconds {self.seconds:g}"
             f" --regions {self.regions} --appendfsync {self.fsync} --rate {self.rate:g}"
-            f"{faults}{other}"
+            f"{faults}{other}{tapes}"
         )
 
 
@@ -75,7 +87,8 @@ def run(options: Options, say: Callable[[str], None]) -> report.Outcome:
     history = History()
     plan = draw(options.seed, options.seconds, options.regions, options.kinds, options.fsync)
     other = OtherBuild(options.restart_with) if options.restart_with else None
-    regions = ChaosRegions(plan, options.out, other)
+    tape_bytes = taped.BYTES_MAX if options.is_taped else 0
+    regions = ChaosRegions(plan, options.out, other, tape_bytes)
     with ExitStack() as stack:
         stack.callback(regions.stop)
         try:
@@ -89,6 +102,11 @@ def run(options: Options, say: Callable[[str], None]) -> report.Outcome:
             raise ChaosFailed(str(error)) from None
         finally:
             history.write(options.out / HISTORY)
+    if options.is_taped:
+        say("the twin judges the tapes")
+        data = {name: region.data for name, region in regions.regions.items()}
+        outcome.violations["twin"], seen = taped.judge(data)
+        outcome.notes += seen
     if not outcome.failed and not options.keeps_data:
         for name, region in regions.regions.items():
             shutil.rmtree(options.out / name, ignore_errors=True)
@@ -165,7 +183,7 @@ def _make_group(port: int) -> None:
 
 
 def _clients(place: Workplace, rate: float) -> list[Client]:
-    """Two producers, two consumers, a reader and a remover for each region; a trimmer for all."""
+    """One client of each kind for each region, and two consumers; one trimmer for all."""
     each = rate / len(place.ports)
     clients: list[Client] = []
     for name in place.ports:
@@ -174,6 +192,7 @@ def _clients(place: Workplace, rate: float) -> list[Client]:
         clients += [Consumer(place, f"consumer-{name}-{number}", name) for number in (1, 2)]
         clients.append(Tailer(place, f"tailer-{name}", name))
         clients.append(Remover(place, f"remover-{name}", name, 3.0))
+        clients.append(Looker(place, f"looker-{name}", name))
     clients.append(Trimmer(place, "trimmer", next(iter(place.ports)), 4.0))
     return clients
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -67,6 +68,12 @@ _RestartWith = Annotated[
 _Keep = Annotated[
     bool, typer.Option("--keep", help="Keep data and logs of a run that passes, too.")
 ]
+_NoTapes = Annotated[
+    bool,
+    typer.Option(
+        "--no-tapes", help="Without the tapes, from which a naive engine judges every call."
+    ),
+]
 
 
 def chaos(
@@ -80,6 +87,7 @@ def chaos(
     restart_with: _RestartWith = "",
     out: _Out = DEFAULT_OUT,
     keep: _Keep = False,
+    no_tapes: _NoTapes = False,
 ) -> None:
     """Run regions on this machine, break them and their links, and judge what clients saw.
 
@@ -89,16 +97,12 @@ def chaos(
     if appendfsync not in ("always", "everysec"):
         raise UsageError(f"--appendfsync is always or everysec, not '{appendfsync}'")
     kinds = _kinds(faults)
-    try:
-        program()
-        if restart_with:
-            OtherBuild(restart_with)
-    except (ToxiproxyMissing, NoSuchBuild) as error:
-        raise CliError(str(error)) from None
+    _check_needed(restart_with)
     directory = _made(out, seed)
     options = Options(
         seed, seconds, directory, regions, kinds, appendfsync, rate, level_bound, keep, restart_with
     )
+    options = replace(options, has_tapes=not no_tapes)
     print(options.command(), flush=True)
     end_as_after_ctrl_c()
     try:
@@ -117,6 +121,16 @@ def chaos(
         sys.stdout.flush()
         raise CliError(f"seed {seed}: violations found by {', '.join(broken)}")
     print(f"seed {seed}: 0 violations")
+
+
+def _check_needed(restart_with: str) -> None:
+    """CliError if toxiproxy-server or the other build is not there."""
+    try:
+        program()
+        if restart_with:
+            OtherBuild(restart_with)
+    except (ToxiproxyMissing, NoSuchBuild) as error:
+        raise CliError(str(error)) from None
 
 
 def _kinds(text: str | None) -> tuple[str, ...]:

@@ -34,7 +34,8 @@ def judge(tapes: TapesArgument) -> None:
     except TapeError as error:
         raise CliError(str(error)) from None
     for one in replayed.replays:
-        print(f"{one.name}: {one.calls} calls judged")
+        parts = f" in {one.parts} parts" if one.parts > 1 else ""
+        print(f"{one.name}: {one.calls} calls judged{parts}")
         for note in one.notes:
             print(f"  not followed after {note}")
     wrong = replayed.wrong

@@ -11,7 +11,8 @@ Reading order:
 - `world`: real regions on simulated time, network and disks.
 - `calls`: calls at an engine's door as values, with what the region issued in each.
 - `history`: the events of a run that judges receive, and the base class of the judges.
-- `oracle`: the committed effects of a run, and the state at a vector by definition.
+- `arguments`: a naive parser of command words.
+- `logged`: all effects of a run by dot, read from the committed blocks.
 - `twin`: a naive twin of every region, which judges replies and effects.
 - `checkers`: the judges, one file for each invariant.
 - `tapes`: the calls of live regions in files, and their judgement by the twin.

@@ -16,7 +16,7 @@ from anabranch.sim.draw import draw_plan
 from anabranch.sim.history import Checker, End, Violation
 from anabranch.sim.plan import Plan
 from anabranch.sim.rules.witness import Witness
-from anabranch.sim.world import faults
+from anabranch.sim.world import faults, quiet
 from anabranch.sim.world.draining import drain
 from anabranch.sim.world.environment import EPOCH_MS
 from anabranch.sim.world.faults import new_world
@@ -31,6 +31,8 @@ _LOOK_MS: Final = 25
 _QUIET_LOOKS: Final = 4
 # One run of this number reads the files of a region at its end.
 _REREAD_ONE_OF: Final = 4
+# One run of this number has a quiet spell.
+_QUIET_ONE_OF: Final = 2
 
 
 @dataclass
@@ -102,6 +104,8 @@ def run_world(world: World) -> Result:
 def conclude(world: World) -> None:
     """Ends a run: heals, waits for convergence, reads groups to their ends, asks the judges.
 
+    In every second run a quiet spell follows.
+
     At last it looks for links on which blocks were missing, and in one of four runs compares the
     files of one region with the region. The seed chooses the run and the region, because reading
     all files would make each run slower.
@@ -115,6 +119,9 @@ def conclude(world: World) -> None:
         drain(world)
         if _converge(world) is None:
             converged_ms = None
+    if converged_ms is not None and world.plan.seed % _QUIET_ONE_OF == 0:
+        for text in quiet.wrong(world):
+            world.fault_found(f"in a quiet spell {text}")
     why = "" if converged_ms is not None else world.why_not_level()
     world.note(0, "ends", converged_ms, why)
     end = End(converged_ms, bound_ms(world.plan), world.scheduler.now_ms, world.shown(), why)

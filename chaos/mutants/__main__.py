@@ -18,6 +18,8 @@ from typing import Final
 from anabranch.sim.mutants.planted import Planted, plant, read
 from anabranch.sim.mutants.tree import ROOT, copy_tree, environment, python
 
+# The folders that `anabranch chaos` needs beside those that every copy has.
+NEEDED: Final = ("cli", "chaos", "console", "pipeline")
 FOLDER: Final = ROOT / "chaos" / "mutants" / "planted"
 SECONDS: Final = 40.0
 SEEDS: Final = 6
@@ -41,7 +43,7 @@ def violations_of(out: Path) -> dict[str, list[str]]:
 def runs(bug: Planted, seeds: range, seconds: float) -> Iterator[tuple[int, dict[str, list[str]]]]:
     """Runs chaos with the bug; yields each seed with its violations."""
     with tempfile.TemporaryDirectory(prefix="anabranch-chaos-") as scratch:
-        tree = copy_tree(Path(scratch) / "tree", extra=("cli", "chaos"))
+        tree = copy_tree(Path(scratch) / "tree", NEEDED)
         plant(bug, tree)
         for seed in seeds:
             out = Path(scratch) / f"out-{seed}"

@@ -6,6 +6,8 @@ The twin (`sim.twin.judge`) computes every reply and effect from the calls of ea
 
 Reading order:
 
+- `state`: the state at a version vector, computed by definition.
+- `ledger`: the effects of a run and facts about its regions, which several judges share.
 - `acknowledged_adds`: invariant 1, acknowledged adds are in every region after healing.
 - `no_phantoms`: invariant 2, no entry exists without an attempted add.
 - `idempotent_once`: invariant 3, a pair has at most one entry within the window.

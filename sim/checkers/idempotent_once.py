@@ -6,10 +6,10 @@ loser, when it happens.
 
 from __future__ import annotations
 
+from anabranch.sim.checkers.ledger import LedgerJudge
+from anabranch.sim.checkers.state import KeyState, covers
 from anabranch.sim.history import End, Setup
-from anabranch.sim.oracle.judge import LedgerJudge
-from anabranch.sim.oracle.log import Add
-from anabranch.sim.oracle.state import KeyState, covers
+from anabranch.sim.logged import Add
 
 
 class IdempotentOnce(LedgerJudge):

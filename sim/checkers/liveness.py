@@ -12,8 +12,8 @@ from bisect import bisect_left
 from typing import Final, Optional
 
 from anabranch.region.engine.replies import ErrorReply
+from anabranch.sim.arguments import number
 from anabranch.sim.history import Began, Checker, Committed, End, Moved, Operation, Setup, Stopped
-from anabranch.sim.oracle.arguments import number
 
 GAP_MS: Final = 60
 """Between two signs of life further apart than this, the region may have been paused."""

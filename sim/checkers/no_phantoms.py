@@ -8,11 +8,10 @@ to the one that a RENAME copied from, and was not refused.
 from __future__ import annotations
 
 from anabranch.region.engine.replies import Reply
+from anabranch.sim.arguments import NotUnderstood, add_request
+from anabranch.sim.checkers.ledger import LedgerJudge, answers, is_refused
 from anabranch.sim.history import Committed, End, Operation, Setup, Words
-from anabranch.sim.oracle.arguments import NotUnderstood, add_request
-from anabranch.sim.oracle.judge import LedgerJudge
-from anabranch.sim.oracle.ledger import answers, is_refused
-from anabranch.sim.oracle.log import Add
+from anabranch.sim.logged import Add
 
 
 class Attempts:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from anabranch.sim.checkers.ledger import LedgerJudge
+from anabranch.sim.checkers.state import KeyState
 from anabranch.sim.history import End, Setup, Shown
-from anabranch.sim.oracle.judge import LedgerJudge
-from anabranch.sim.oracle.state import KeyState
 from anabranch.sim.replies import entry_ids, field_of
 
 # Regions are looked into at every 16th call of `shown`.

@@ -13,9 +13,7 @@ reaches T: a region whose clock is behind finds nobody who tells it the floor.
 
 from __future__ import annotations
 
-from typing import Final
-
-from anabranch.region.engine.replies import Reply, VerbatimText
+from anabranch.sim.checkers.ledger import LedgerJudge
 from anabranch.sim.history import (
     Began,
     Committed,
@@ -27,10 +25,7 @@ from anabranch.sim.history import (
     Stopped,
     Vector,
 )
-from anabranch.sim.oracle.judge import LedgerJudge
-from anabranch.sim.oracle.log import Add
-
-_FIELD: Final = b"\r\ncrdt_stable_ms:"
+from anabranch.sim.logged import Add
 
 
 class Told:
@@ -103,17 +98,16 @@ class StableTimes(LedgerJudge):
         regions = sorted(shown)
         if regions:
             self._turn += 1
-            one = shown[regions[self._turn % len(regions)]]
-            self._tell(one.region, _shown_ms(self._info(one.region)), one.vector, one.at_ms)
+            self._look(shown[regions[self._turn % len(regions)]])
 
     def finish(self, end: End) -> None:
         """The last times that all regions show."""
         for region in sorted(end.shown):
-            one = end.shown[region]
-            self._tell(region, _shown_ms(self._info(region)), one.vector, one.at_ms)
+            self._look(end.shown[region])
 
-    def _info(self, region: int) -> Reply:
-        return self.setup.ask(region, (b"INFO", b"crdt"))
+    def _look(self, one: Shown) -> None:
+        text = self.ledger.figures(one).get(b"crdt_stable_ms", b"0")
+        self._tell(one.region, int(text), one.vector, one.at_ms)
 
     def _tell(self, region: int, ms: int, vector: Vector, at_ms: int) -> None:
         if ms == 0:
@@ -221,11 +215,3 @@ class StableTimes(LedgerJudge):
 
 def _other(one: Told, other: Told, lacking: Told) -> int:
     return other.region if lacking is one else one.region
-
-
-def _shown_ms(reply: Reply) -> int:
-    """The stable time in the section # CRDT of INFO; 0 if there is none."""
-    text = reply.text if isinstance(reply, VerbatimText) else reply
-    if not isinstance(text, bytes) or _FIELD not in text:
-        return 0
-    return int(text.split(_FIELD, 1)[1].split(b"\r\n", 1)[0])

@@ -6,9 +6,9 @@ copies IDs (S10.1).
 
 from __future__ import annotations
 
+from anabranch.sim.checkers.ledger import LedgerJudge
 from anabranch.sim.history import Committed, Setup
-from anabranch.sim.oracle.judge import LedgerJudge
-from anabranch.sim.oracle.log import Add
+from anabranch.sim.logged import Add
 
 
 class UniqueIds(LedgerJudge):

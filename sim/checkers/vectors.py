@@ -16,7 +16,8 @@ from typing import Final
 from xxhash import xxh3_128_digest
 
 from anabranch.crdt.block import Block
-from anabranch.region.engine.replies import Reply, VerbatimText
+from anabranch.sim.arguments import number
+from anabranch.sim.checkers.ledger import LedgerJudge
 from anabranch.sim.history import (
     Began,
     Committed,
@@ -28,12 +29,8 @@ from anabranch.sim.history import (
     Stopped,
     Vector,
 )
-from anabranch.sim.oracle.arguments import number
-from anabranch.sim.oracle.judge import LedgerJudge
 from anabranch.sim.plan import REGION_NAMES
 
-# INFO is asked for at every third call of `shown`.
-ASKS_EVERY: Final = 3
 _IDS: Final = {name.encode(): number for number, name in enumerate(REGION_NAMES, 1)}
 
 
@@ -360,7 +357,10 @@ class Vectors(LedgerJudge):
             )
 
     def shown(self, shown: dict[int, Shown]) -> None:
-        """A region shows the vector that its steps reported. Every third time, INFO is judged."""
+        """A region shows the vector that its steps reported. INFO is judged of one after the other.
+
+        `stable_times` judges the same INFO.
+        """
         regions = sorted(shown)
         for region in regions:
             if shown[region].vector != self.regions[region].now:
@@ -369,17 +369,17 @@ class Vectors(LedgerJudge):
                     region,
                     f"shows {shown[region].vector}; its steps led to {self.regions[region].now}",
                 )
-        self._turn += 1
-        if regions and self._turn % ASKS_EVERY == 0:
-            region = regions[self._turn // ASKS_EVERY % len(regions)]
-            self._look(region, shown[region].at_ms)
+        if regions:
+            self._turn += 1
+            self._look(shown[regions[self._turn % len(regions)]])
 
-    def _look(self, region: int, at_ms: int) -> None:
+    def _look(self, one: Shown) -> None:
         """INFO raises no alarm, and vectors that it says to be on disks are there.
 
         Sources: S2.4, S6.2, S13.9.
         """
-        figures = _figures(self.setup.ask(region, (b"INFO", b"crdt")))
+        region, at_ms = one.region, one.at_ms
+        figures = self.ledger.figures(one)
         for name in (b"crdt_divergence", b"crdt_gaps", b"crdt_forks"):
             if figures.get(name, b"0") != b"0":
                 self.fail(at_ms, region, f"raises {name.decode()}: {figures[name].decode()}")
@@ -405,14 +405,7 @@ class Vectors(LedgerJudge):
         """Judges the final vectors, and INFO of every region."""
         self.shown(end.shown)
         for region in sorted(end.shown):
-            self._look(region, end.at_ms)
-
-
-def _figures(reply: Reply) -> dict[bytes, bytes]:
-    """The names and values of a section of INFO."""
-    text = reply.text if isinstance(reply, VerbatimText) else reply
-    lines = text.split(b"\r\n") if isinstance(text, bytes) else []
-    return {name: value for name, colon, value in (line.partition(b":") for line in lines) if colon}
+            self._look(end.shown[region])
 
 
 def _vector(text: bytes) -> Vector:

@@ -29,7 +29,7 @@ class StreamReader(Client):
         self.last_ids: dict[bytes, bytes] = {}
 
     def read(self, draw: Random, now_ms: int) -> list[Words]:
-        """XREAD of one key or of all."""
+        """XREAD of one key or of all. A client of the newest entries may begin at the end again."""
         words = [b"XREAD"]
         if draw.random() < self.counts:
             words += (b"COUNT", b"%d" % (1 + below(draw, 6)))
@@ -39,6 +39,8 @@ class StreamReader(Client):
                 b"%d" % (1 + below(draw, 60) if draw.random() < 0.95 else self.patience_ms * 2),
             )
         keys = self.keys if draw.random() < self.reads_all else (self.key(draw),)
+        if self.begins == b"$" and draw.random() < 0.5:
+            self.last_ids, keys = {}, self.keys
         return [(*words, b"STREAMS", *keys, *(self.last_ids.get(key, self.begins) for key in keys))]
 
     def read_anew(self, draw: Random, now_ms: int) -> list[Words]:

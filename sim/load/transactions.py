@@ -36,24 +36,30 @@ class Transactor(Client):
         self.watches = pick(traits, (0.0, 0.3, 0.8))
         self.blunders = pick(traits, (0.0, 0.05, 0.2))
         self.discards = pick(traits, (0.0, 0.05, 0.2))
-        self.is_watching = False
+        # The keys that the connection watches for the next transaction.
+        self.watching: Words = ()
         self.items = 0
 
     def intend(self, draw: Random, now_ms: int) -> list[Words]:
         """A transaction; at times WATCH and a read first, and the transaction in the next step.
 
-        Other clients and merges may then change the watched keys in between.
+        Other clients and merges may then change the watched keys in between. At times it watches
+        them once more, which must not hide such a change.
         """
-        if self.is_watching:
-            self.is_watching = False
-            return [(b"UNWATCH",)] if draw.random() < 0.1 else self.transaction(draw, now_ms)
+        if self.watching:
+            chance = draw.random()
+            if 0.1 <= chance < 0.25:
+                return [(b"WATCH", *self.watching)]
+            self.watching = ()
+            return [(b"UNWATCH",)] if chance < 0.1 else self.transaction(draw, now_ms)
         if draw.random() < self.watches:
             if draw.random() < 0.2:
                 return [(b"WATCH", self.key(draw)), *self.transaction(draw, now_ms)]
-            self.is_watching = True
             if draw.random() < 0.3:
-                return [(b"WATCH", *self.two_keys(draw))]
+                self.watching = tuple(self.two_keys(draw))
+                return [(b"WATCH", *self.watching)]
             key = self.key(draw)
+            self.watching = (key,)
             return [(b"WATCH", key), self.look(draw, key)]
         return self.transaction(draw, now_ms)
 
@@ -174,7 +180,7 @@ class Transactor(Client):
 
     def disconnected(self) -> None:
         """The WATCHes of the connection are void."""
-        self.is_watching = False
+        self.watching = ()
 
     def forget(self) -> None:
         """Numbers its items from the start; new entries then come under former pairs."""

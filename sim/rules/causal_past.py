@@ -10,7 +10,7 @@ from typing import Final, Optional
 
 from anabranch.crdt import effects as fx
 from anabranch.sim.history import Vector
-from anabranch.sim.oracle.log import Add, Logged
+from anabranch.sim.logged import Add, Logged
 
 Dot = tuple[int, int]
 """(region_id, counter)"""

@@ -7,9 +7,9 @@ from typing import Final
 
 from anabranch.crdt import effects as fx
 from anabranch.region.engine.replies import ErrorReply, MapReply, NullArray, Reply, SimpleString
+from anabranch.sim.arguments import STRIDE, NotUnderstood, add_request
 from anabranch.sim.history import BLOCKING, Ask, Operation, Vector, Words
-from anabranch.sim.oracle.arguments import STRIDE, NotUnderstood, add_request
-from anabranch.sim.oracle.log import Add, Logged
+from anabranch.sim.logged import Add, Logged
 from anabranch.sim.replies import entries_by_key
 from anabranch.sim.rules import causal_past as p
 from anabranch.sim.rules.causal_past import CausalPast

@@ -9,7 +9,7 @@ from typing import Final
 from anabranch.crdt import effects as fx
 from anabranch.crdt.vector import covers
 from anabranch.sim.history import Vector
-from anabranch.sim.oracle.log import Add
+from anabranch.sim.logged import Add
 from anabranch.sim.rules import causal_past as p
 from anabranch.sim.rules.causal_past import CausalPast, Dot
 

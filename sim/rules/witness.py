@@ -21,7 +21,7 @@ from anabranch.sim.history import (
     Stopped,
     Vector,
 )
-from anabranch.sim.oracle.log import decoded
+from anabranch.sim.logged import decoded
 from anabranch.sim.rules.causal_past import CausalPast
 from anabranch.sim.rules.commands import Commands
 from anabranch.sim.rules.conflicts import Conflicts

@@ -129,7 +129,13 @@ def read_base(reader: Reader) -> Base:
 def begin(twin: TwinRegion, base: Base) -> None:
     """Lets the twin hold what the region held at that moment."""
     facts = base.facts
-    twin.state = _state(base.keyspace, twin.region, facts.clock_ms)
+
+    def held() -> State:
+        return _state(base.keyspace, twin.region, facts.clock_ms)
+
+    twin.state = held()
+    # The state has the opened effects, so a later start cannot replay them from it.
+    twin.first_state = None if base.opened else held
     opened = [pair for counter, effect in base.opened for pair in plain(counter, [effect])]
     twin.journal.begin_at(
         facts.position, [((twin.region, counter), one) for counter, one in opened]

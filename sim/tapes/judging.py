@@ -6,7 +6,8 @@ region that cut it: its tape waits until the other one has come to that cut.
 Clients of live regions send more than the simulator's clients do. A command that the twin does not
 know, or cannot read, is judged only by what it leaves: if it issues effects or makes local records,
 the twin cannot follow the region any more, and goes on at the next state in the tape. So it does
-where a tape has a gap, and where no tape has the snapshot that was joined.
+where a tape has a gap, and where no tape has the snapshot that was joined. After a crash the twin
+replays the rows that the start found, as the region did.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Wrong:
         self.story: Final = story
 
 
-class _Replay:
+class Replay:
     """The tapes of one region on their way through its twin."""
 
     def __init__(self, region: int, name: str, files: list[Path]) -> None:
@@ -67,6 +68,8 @@ class _Replay:
         self.frames: Final = self._all_frames(files)
         self.twin: Optional[TwinRegion] = None
         self.calls = 0
+        # How often the twin took over a state of the tape: once, unless there are gaps.
+        self.parts = 0
         self.notes: list[str] = []
         # A JOIN that waits for the cut with the digest that follows it.
         self.joining: Optional[Call] = None
@@ -76,9 +79,13 @@ class _Replay:
         # The present call ran a command that the twin does not know, or cannot read.
         self.is_unclear = False
 
-    @staticmethod
-    def _all_frames(files: list[Path]) -> Iterator[Frame]:
+    def _all_frames(self, files: list[Path]) -> Iterator[Frame]:
+        last = 0
         for file in files:
+            number = int(file.stem)
+            if number != last + 1:
+                self.twin = None
+            last = number
             yield from frames(file)
 
     def run(self, twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
@@ -98,6 +105,13 @@ class _Replay:
             self.is_unclear = True
             return _ANYTHING
 
+    def knows_rows(self, position: int | None) -> bool:
+        """Whether the twin has all rows up to this position, which a start found on its disk."""
+        twin = self.twin
+        if twin is None or twin.first_state is None or position is None:
+            return False
+        return twin.journal.first <= position <= twin.journal.position
+
     def note(self, text: str) -> None:
         """Tells why the twin does not follow the region any more."""
         self.notes.append(text)
@@ -113,7 +127,7 @@ class Judge:
             region, name = owner(file)
             by_region.setdefault(region, (name, []))[1].append(file)
         self.replays: Final = [
-            _Replay(region, name, by_region[region][1])
+            Replay(region, name, by_region[region][1])
             for region, (name, _) in sorted(by_region.items())
         ]
         self.wrong: Optional[Wrong] = None
@@ -133,7 +147,7 @@ class Judge:
                         one.joining = None
                         one.note("no tape has the snapshot that it joined")
 
-    def _advance(self, one: _Replay) -> bool:
+    def _advance(self, one: Replay) -> bool:
         """Replays until the tape ends or waits; whether anything was replayed."""
         moved = False
         while self.wrong is None:
@@ -151,14 +165,17 @@ class Judge:
             self._frame(one, frame)
         return moved
 
-    def _frame(self, one: _Replay, frame: Frame) -> None:
+    def _frame(self, one: Replay, frame: Frame) -> None:
         if isinstance(frame, Beginning):
             if not frame.follows or one.twin is None:
+                one.parts += 1
                 one.twin = TwinRegion(one.region, one.run)
                 begin(one.twin, frame.base)
         elif isinstance(frame, CutSent):
             self._by_digest[frame.digest] = _cut_key(one.region, frame.cut)
         elif isinstance(frame, Call):
+            if frame.kind == calls.START and not one.knows_rows(frame.position):
+                one.twin = None
             if one.twin is None:
                 return
             if frame.kind == calls.JOIN and any(row.kind == "snapshot" for row in frame.rows):
@@ -168,7 +185,7 @@ class Judge:
             else:
                 self._take(one, frame)
 
-    def _take(self, one: _Replay, call: Call) -> None:
+    def _take(self, one: Replay, call: Call) -> None:
         twin = one.twin
         if twin is None:
             return
@@ -195,7 +212,7 @@ def _cut_key(region: int, cut: int) -> int:
     return region << 40 | cut
 
 
-def _remember(one: _Replay, call: Call) -> None:
+def _remember(one: Replay, call: Call) -> None:
     if call.kind == calls.EXECUTE:
         text = f"{call.at_ms} ms: {title(call)} → {shown(call.reply)!r}"
         one.recent.append((call.at_ms, call.argv, text[:300]))
@@ -204,7 +221,7 @@ def _remember(one: _Replay, call: Call) -> None:
         one.recent.append((call.at_ms, (), f"{call.at_ms} ms: {call.kind} {blocks}"))
 
 
-def _story(one: _Replay, call: Call) -> list[str]:
+def _story(one: Replay, call: Call) -> list[str]:
     """The last calls of the region that concern a key of the wrong call, and merges."""
     keys = set(call.argv[1:]) if call.kind == calls.EXECUTE else set()
     found = [text for _, argv, text in one.recent if not argv or not keys or keys & set(argv[1:])]

@@ -14,11 +14,10 @@ from anabranch.sim.tapes.writing import BASE, CALL, CUT_SENT, JOINED, MAGIC
 
 
 class Beginning(NamedTuple):
-    """A file begins. `follows`: the former file has every call before this state."""
+    """The state that a file begins with. `follows`: the calls before it lead to the same state."""
 
     base: Base
     follows: bool
-    number: int
 
 
 class CutSent(NamedTuple):
@@ -70,7 +69,7 @@ def frames(file: Path) -> Iterator[Frame]:
                 yield calls.read(frame)
             elif kind == BASE:
                 follows = frame.varint() == 1
-                yield Beginning(read_base(frame), follows, int(file.stem))
+                yield Beginning(read_base(frame), follows)
             elif kind == CUT_SENT:
                 cut = frame.varint()
                 yield CutSent(cut, frame.data[frame.offset :])

@@ -8,7 +8,7 @@ from typing import Optional
 from anabranch.crdt import effects as fx
 from anabranch.crdt.stream import NEVER
 from anabranch.crdt.vector import Dot, Vector
-from anabranch.sim.oracle.log import Add, Logged
+from anabranch.sim.logged import Add, Logged
 from anabranch.study.diagram.model import ADD, GROUP, OTHER, REMOVAL
 from anabranch.study.diagram.texts import visible
 

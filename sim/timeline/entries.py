@@ -8,7 +8,7 @@ from typing import Optional
 from anabranch.crdt.cursor import LogCursor
 from anabranch.crdt.vector import Dot
 from anabranch.sim.history import Vector
-from anabranch.sim.oracle.log import Add, Logged
+from anabranch.sim.logged import Add, Logged
 from anabranch.sim.timeline.effects import removes
 from anabranch.sim.world.world import World
 from anabranch.study.diagram.model import Fate, LastState

@@ -21,7 +21,7 @@ from anabranch.sim.history import (
     Operation,
     Stopped,
 )
-from anabranch.sim.oracle.log import Logged, logged
+from anabranch.sim.logged import Logged, logged
 from anabranch.sim.plan import REGION_NAMES, struck_by
 from anabranch.sim.timeline.commands import Commands, Label, note_lost
 from anabranch.sim.timeline.effects import key_of, kind_of, named, removes, text_of

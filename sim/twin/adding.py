@@ -29,6 +29,7 @@ from anabranch.sim.twin.replies import Expected, Mismatch
 from anabranch.sim.twin.session import Session, may_issue
 from anabranch.sim.twin.state import NEVER, Dot, Entry, Key
 
+_ZERO = "ERR The ID specified in XADD must be greater than 0-0"
 _TOO_SMALL = "ERR The ID specified in XADD is equal or smaller than the target stream top item"
 _EXHAUSTED = "ERR The stream has exhausted the last possible ID, unable to add more items"
 
@@ -107,6 +108,9 @@ def xadd(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     last_id = key.last_id() if key is not None else 0
     kind = _form(word)
     if not given.makes_stream and key is None:
+        # Redis refuses this ID before it looks for the key.
+        if kind in ("full", "ms") and entry_id(word) == 0:
+            refuse(_ZERO)
         return None
     iid = given.iid
     if given.pid and iid is None:
@@ -170,7 +174,7 @@ def _new_id(twin: TwinCore, word: bytes, kind: str, last_id: int) -> int:
             )
         new_id = entry_id(word)
         if new_id == 0:
-            refuse("ERR The ID specified in XADD must be greater than 0-0")
+            refuse(_ZERO)
         if new_id <= last_id:
             refuse(_TOO_SMALL)
         return new_id

@@ -6,9 +6,10 @@ applies the effects first and then the local records that arose while the block 
 
 from __future__ import annotations
 
-from typing import Final, Union
+from typing import Final, Optional, Union
 
-from anabranch.sim.calls import COMMIT, Call
+from anabranch.sim import calls
+from anabranch.sim.calls import Call
 from anabranch.sim.twin.apply import apply
 from anabranch.sim.twin.effects import Plain
 from anabranch.sim.twin.join import Frozen, join
@@ -30,17 +31,19 @@ class Row:
 
 
 class Journal:
-    """All rows of one region, and what is in no row yet."""
+    """All rows of one region, and what is in no row yet.
+
+    Free: at the end of which units the region cuts a block because of its size (S1.4).
+    """
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
         # The last position known to be on disk.
         self.committed = 0
-        # Records that arise now, after the unit has ended, belong to a later row.
-        self.in_settle = False
+        # The rows that the region made in this call and that the twin has not reached.
+        self._told: list[calls.Row] = []
         self._effects: list[tuple[Dot, Plain]] = []
         self._records: list[Record] = []
-        self._later: list[Record] = []
         self._clock_ms = 0
 
     @property
@@ -48,60 +51,70 @@ class Journal:
         """The position of the last row."""
         return self.rows[-1].position if self.rows else 0
 
+    @property
+    def first(self) -> int:
+        """The position at which the log begins."""
+        return self.rows[0].position if self.rows else 0
+
     def issued(self, dot: Dot, effect: Plain) -> None:
-        """The region issued an effect; records that a former unit left belong to its row."""
+        """The region issued an effect."""
         self._effects.append((dot, effect))
-        self._records += self._later
-        self._later = []
 
     def recorded(self, record: Record) -> None:
         """The region made a local record."""
-        (self._later if self.in_settle else self._records).append(record)
+        self._records.append(record)
 
     def merged(self, origin: int, first: int, effects: list[Plain], clock_ms: int) -> None:
         """A block of a peer was applied."""
         dots = [((origin, counter), effect) for counter, effect in enumerate(effects, first)]
-        self.rows.append(Row(self.position + 1, clock_ms, dots, False))
+        self._push(dots, clock_ms, is_own=False)
 
     def joined(self, cut: Frozen, clock_ms: int) -> None:
         """A snapshot was joined."""
-        self.rows.append(Row(self.position + 1, clock_ms, cut, False))
+        self._push(cut, clock_ms, is_own=False)
 
     def cut(self) -> None:
-        """Makes rows of everything that is open."""
+        """Makes a row of the open effects, and one of the records that arose beside them."""
         if self._effects:
-            self._cut_effects(self._effects[-1][0][1])
-        self._cut_records()
-
-    def _cut_effects(self, last: int) -> None:
-        """Makes a row of the open effects up to the counter `last`."""
-        effects = [one for one in self._effects if one[0][1] <= last]
-        self._effects = self._effects[len(effects) :]
-        self.rows.append(Row(self.position + 1, self._clock_ms, effects, True))
-
-    def _cut_records(self) -> None:
+            self._push(self._effects, self._clock_ms, is_own=True)
+            self._effects = []
         if self._records:
-            self.rows.append(Row(self.position + 1, self._clock_ms, self._records, True))
+            self._push(self._records, self._clock_ms, is_own=True)
             self._records = []
 
-    def end_call(self, call: Call) -> None:
-        """Cuts where the region did; `Mismatch` if the rows are then not the same."""
+    def _push(self, content: Content, clock_ms: int, is_own: bool) -> None:
+        self.rows.append(Row(self.position + 1, clock_ms, content, is_own))
+
+    def _next_told(self) -> Optional[calls.Row]:
+        """The next row that the region made in this call; clock rows before it are taken over."""
+        while self._told and self._told[0].position <= self.position + 1:
+            row = self._told[0]
+            if row.position > self.position:
+                if row.kind != "clock":
+                    return row
+                self._push(None, self._clock_ms, is_own=True)
+            del self._told[0]
+        return None
+
+    def begin_call(self, call: Call) -> None:
+        """A call begins, with the rows that the region made in it."""
         self._clock_ms = call.facts.clock_ms
-        for row in call.rows:
-            if row.position <= self.position:
-                continue
-            if row.kind == "block":
-                self._cut_effects(row.last)
-            elif row.kind == "records":
-                if not self._records:
-                    self._records, self._later = self._later, []
-                self._cut_records()
-            elif row.kind == "clock":
-                self.rows.append(Row(row.position, call.facts.clock_ms, None, True))
-        self._records += self._later
-        self._later = []
-        if call.kind == COMMIT or not call.facts.is_open:
+        self._told = list(call.rows)
+
+    def end_unit(self) -> None:
+        """A unit with effects has ended. Cuts here if the region did."""
+        row = self._next_told()
+        if row is not None and self._effects:
+            region, counter = self._effects[-1][0]
+            if (row.kind, row.origin, row.last) == ("block", region, counter):
+                self.cut()
+
+    def end_call(self, call: Call) -> None:
+        """Cuts if the region did; `Mismatch` if the rows are then not the same."""
+        self._next_told()
+        if call.kind == calls.COMMIT or not call.facts.is_open:
             self.cut()
+        self._next_told()
         if self.position != call.facts.position:
             raise Mismatch(
                 f"its log ends at position {call.facts.position}; expected {self.position}: "
@@ -110,7 +123,7 @@ class Journal:
         if bool(self._effects or self._records) != call.facts.is_open:
             made = [type(record).__name__ for record in self._records]
             raise Mismatch(f"made local records or none; expected {made or 'none'}")
-        if call.kind == COMMIT and call.position is not None:
+        if call.kind == calls.COMMIT and call.position is not None:
             self.committed = max(self.committed, call.position)
 
     def begin_at(self, position: int, opened: list[tuple[Dot, Plain]]) -> None:
@@ -120,12 +133,12 @@ class Journal:
         """
         self.rows = [Row(position, 0, None, False)]
         self.committed = position
-        self._effects, self._records, self._later = opened, [], []
+        self._effects, self._records = opened, []
 
     def cut_back(self, position: int) -> None:
         """A start found the log up to this position."""
         self.rows = [row for row in self.rows if row.position <= position]
-        self._effects, self._records, self._later = [], [], []
+        self._effects, self._records = [], []
         if self.position != position:
             raise Mismatch(f"found position {position} on its disk; expected {self.position}")
 

@@ -21,6 +21,7 @@ from anabranch.sim.twin.core import TwinCore
 from anabranch.sim.twin.dispatch import run
 from anabranch.sim.twin.effects import Plain
 from anabranch.sim.twin.join import Frozen
+from anabranch.sim.twin.looks import pending_questions
 from anabranch.sim.twin.region import TwinRegion, decode
 from anabranch.sim.twin.replies import Mismatch, shown
 
@@ -97,7 +98,11 @@ class Twin(Checker):
 
     def _look(self, region: int, key: bytes) -> None:
         """Asks for the whole state of a key; the replies are judged like all others."""
-        for argv in ((b"CRDT.GROUPS", key), (b"XINFO", b"STREAM", key, b"FULL")):
+        if region not in self.regions:
+            return
+        held = self.regions[region].state
+        questions = [(b"CRDT.GROUPS", key), (b"XINFO", b"STREAM", key, b"FULL")]
+        for argv in questions + pending_questions(held.visible(key), held.clock_ms):
             if region in self.regions:
                 self.setup.ask(region, argv)
 

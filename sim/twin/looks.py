@@ -6,6 +6,8 @@ Free: spans of counters of deleted entries, and which group tombstones are still
 
 from __future__ import annotations
 
+from typing import Optional
+
 from anabranch.region.engine.replies import MapReply, Reply
 from anabranch.sim.twin.core import TwinCore
 from anabranch.sim.twin.replies import Expected
@@ -20,6 +22,26 @@ def crdt_groups(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> ob
         return Expected("anything", lambda _: True)
     found = _differences(key, twin.reply)
     return Expected(f"the groups as the twin has them: {found}", lambda _: not found)
+
+
+def pending_questions(key: Optional[Key], clock_ms: int) -> list[tuple[bytes, ...]]:
+    """Questions about the PELs of a stream: all forms of XPENDING, and a claim of nothing.
+
+    One asks for entries that have been idle for as long as the last one, which may come after
+    others that have not. XAUTOCLAIM looks at ten entries, of which none is idle for an hour.
+    """
+    found: list[tuple[bytes, ...]] = []
+    if key is None:
+        return found
+    for name, group in key.groups.items():
+        pending = group.local.pending()
+        if pending:
+            start = (b"XPENDING", key.name, name)
+            idle_ms = max(clock_ms - pending[-1].delivered_ms, 0)
+            found += [start, (*start, b"IDLE", b"%d" % idle_ms, b"-", b"+", b"1")]
+            claim = (b"XAUTOCLAIM", key.name, name, pending[0].consumer)
+            found.append((*claim, b"3600000", b"0", b"COUNT", b"1"))
+    return found
 
 
 def _differences(key: Key, reply: Reply) -> str:

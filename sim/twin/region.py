@@ -7,7 +7,8 @@ a tick first ends reads whose time is over, then notes a change of the lifecycle
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from functools import partial
+from typing import Final, Optional
 
 from anabranch.crdt.block import Block, read_effects
 from anabranch.region.engine.replies import (
@@ -38,6 +39,8 @@ class TwinRegion(TwinCore):
         self.sessions: dict[int, Session] = {}
         self.for_start: list[tuple[Session, tuple[bytes, ...]]] = []
         self.was_serving = False
+        # Makes the state before the first row of the log; None if it is unknown.
+        self.first_state: Optional[Callable[[], State]] = partial(State, region)
         # The files of this region were once put back to an older state.
         self.is_restored = False
         self._run: Final = run
@@ -56,6 +59,7 @@ class TwinRegion(TwinCore):
         for first, effect in call.issued:
             self.to_follow.update(plain(first, [effect]))
         self._late = []
+        self.journal.begin_call(call)
         state = self.state
         if call.kind != calls.START:
             if call.facts.clock_ms < max(state.clock_ms, call.now_ms):
@@ -80,6 +84,8 @@ class TwinRegion(TwinCore):
             self.note_lifecycle()
         self._end(call)
         if call.kind == calls.CUT:
+            if call.facts.is_open:
+                raise Mismatch("cut a snapshot with effects or local records of no row (S11.2)")
             cuts[call.cut] = Frozen(state, losers.may_forget(self))
 
     def _end(self, call: Call) -> None:
@@ -133,7 +139,8 @@ class TwinRegion(TwinCore):
         self.journal.cut_back(call.position)
         self.sessions, self.blocked, self.for_start = {}, [], []
         self.was_serving = False
-        state = self.state = State(self.region)
+        assert self.first_state is not None
+        state = self.state = self.first_state()
         self._take_settings(call)
         self.journal.replay(state)
         if call.facts.clock_ms < state.clock_ms:
@@ -173,6 +180,7 @@ class TwinRegion(TwinCore):
         if serving:
             losers.remove_all(self)
             self.state.paired = []
+            self.journal.end_unit()
             self._run_waiting()
 
     def _run_waiting(self) -> None:
@@ -219,6 +227,7 @@ class TwinRegion(TwinCore):
             if session.queued is not None:
                 session.end()
             return self.reply
+        issued = self.state.vector.get(self.region, 0)
         try:
             expected = self._run(self, session, argv)
         except CommandError as error:
@@ -228,6 +237,8 @@ class TwinRegion(TwinCore):
         except StartNotOver:
             self.for_start.append((session, argv))
             return REPLY_LATER
+        if self.state.vector.get(self.region, 0) > issued:
+            self.journal.end_unit()
         self.settle()
         return expected
 
@@ -276,8 +287,8 @@ class TwinRegion(TwinCore):
 
     def _after_merge(self) -> None:
         self.note_lifecycle()
-        self.journal.in_settle = False
         self.settle()
+        self.journal.end_unit()
 
     # -- time
 
@@ -300,6 +311,7 @@ class TwinRegion(TwinCore):
             if name not in self._hidden and key.is_hidden(state.clock_ms)
         ]
         upkeep.work(self)
+        self.journal.end_unit()
         self.note_hidden()
         self.settle()
         self._wake(hidden)
@@ -314,9 +326,7 @@ class TwinRegion(TwinCore):
         keys = [*state.added, *state.ended, *state.timed]
         self._forget_changes()
         if self.blocked:
-            self.journal.in_settle = self.call.kind != calls.MERGE
             self._wake(keys)
-            self.journal.in_settle = False
 
     def _wake(self, keys: list[bytes]) -> None:
         """Runs the reads that wait for these keys again, in the order in which they blocked."""

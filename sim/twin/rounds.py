@@ -39,6 +39,7 @@ def announce(twin: TwinCore) -> None:
             if ids.get(dot, entry_id) != entry_id:
                 raise Mismatch(f"announced a span that ends at {dot} with another entry ID")
         twin.follow(effect)
+        twin.journal.end_unit()
     for (key, name), expected in due.items():
         if expected.required:
             raise Mismatch(

@@ -16,5 +16,6 @@ Reading order:
 - `world`: all regions, clients and judges of a run.
 - `faults`: each kind of fault, how it strikes and how it ends.
 - `draining`: reads every group to its end after convergence.
+- `quiet`: the quiet spell at the end of a run.
 - `rereading`: reads the files of a region at the end of a run, and compares them with the region.
 """

@@ -25,9 +25,11 @@ class Drainer(Client):
             ClientPlan(number, "drainer", region, (), 0), (region,), lambda _: "strict"
         )
         self.empty = False
+        self.reply: Reply = None
 
     def answered(self, operation: Operation) -> None:
-        """Notes whether the read returned no entries."""
+        """Notes the reply, and whether a read returned no entries."""
+        self.reply = operation.reply
         self.empty = not isinstance(operation.reply, list) or not operation.reply
 
 

@@ -376,8 +376,17 @@ class TappedEngine(Engine):
                 call = self._call(calls.MERGE, now_ms)
                 call.source, call.blocks, call.is_taken = source, list(blocks), is_taken
                 self._watcher.called(call)
-            given = tuple([(block.origin, block.first, block.last) for block in blocks])
-            self._look("merge", source, given)
+            self._look("merge", source, _given(blocks))
+
+    def merge_salvage(self, items: list[Block], now_ms: int) -> int:
+        try:
+            return super().merge_salvage(items, now_ms)
+        finally:
+            if self._watcher.follows_calls():
+                call = self._call(calls.MERGE, now_ms)
+                call.source, call.blocks = self.region_id, list(items)
+                self._watcher.called(call)
+            self._look("merge", self.region_id, _given(items))
 
     def join(self, chunks: list[bytes], source: int, now_ms: int) -> None:
         is_taken = self._is_taken_from(source)
@@ -431,6 +440,11 @@ class TappedEngine(Engine):
         super().acknowledged(peer, vector, now_ms)
         self._tell(calls.OTHER, now_ms)
         self._look("merge")
+
+
+def _given(blocks: list[Block]) -> tuple[tuple[int, int, int], ...]:
+    """The blocks of a merge as `Moved` has them."""
+    return tuple([(block.origin, block.first, block.last) for block in blocks])
 
 
 def _row(row: LogRow) -> Row:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -32,6 +33,9 @@ def test_a_short_run_finds_nothing(tmp_path: Path, toxiproxy: ToxiproxyServer) -
     ended = chaos(tmp_path, "--seconds", "15", "--seed", "11", "--regions", "2")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "seed 11: 0 violations" in ended.stdout
+    assert "  twin: 0\n" in ended.stdout
+    for name in ("us", "eu"):
+        assert re.search(rf"judged \d{{3,}} calls of {name}", ended.stdout), ended.stdout
     made = tmp_path / "out" / "seed-11"
     files = ["plan.json", "report.html", "timeline.svg", "violations.json"]
     assert sorted(one.name for one in made.iterdir()) == files
@@ -47,14 +51,14 @@ def test_a_run_that_fails_keeps_everything(
     """A judge that finds something: the run is real, its violation is not."""
     monkeypatch.setattr(judges, "judge", lambda case: {"lost": ["us lacks plain 1-1"], "twice": []})
     with pytest.raises(CliError, match="seed 5: violations found by lost"):
-        command.chaos(seconds=10.0, seed=5, regions=2, faults="none", out=tmp_path)
+        command.chaos(seconds=10.0, seed=5, regions=2, faults="none", out=tmp_path, no_tapes=True)
     made = tmp_path / "seed-5"
     names = {one.name for one in made.iterdir()}
     assert {"us", "eu", "us.log", "toxiproxy.log", "history.jsonl", "report.html"} <= names
     said = capsys.readouterr().out
     assert f"data and logs: {made}; the same plan again: anabranch chaos --seed 5" in said
     assert "us lacks plain 1-1" in said
-    assert (made / "us" / "region.sqlite").exists()
+    assert (made / "us" / "region.sqlite").exists() and not (made / "us" / "tape").exists()
 
 
 @pytest.mark.parametrize(

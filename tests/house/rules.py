@@ -36,7 +36,7 @@ COUNTED: Final = ("crdt", "region", "sync")
 # The usual names of variables whose fields only the object's own methods may set.
 CLOSED: Final = frozenset({"engine", "hub", "driver", "state"})
 # Folders in which a variable `state` may be something else than the engine's state.
-OWN_STATE: Final = (Path("region", "engine"), Path("sim", "oracle"), Path("sim", "twin"))
+OWN_STATE: Final = (Path("region", "engine"), Path("sim", "checkers"), Path("sim", "twin"))
 # Packages without a list of their files: all files of `sync/wire` are generated.
 UNLISTED: Final = frozenset({Path("sync", "wire")})
 ORDER_HEADING: Final = "Reading order:"

@@ -37,8 +37,8 @@ LISTED: Final = {
     "chaos/__init__.py": ("toxiproxy",),
     "pipeline/__init__.py": ("arrow",),
     "console/__init__.py": ("app",),
-    "sim/__init__.py": ("run", "oracle"),
-    "sim/oracle/__init__.py": ("state",),
+    "sim/__init__.py": ("run", "checkers"),
+    "sim/checkers/__init__.py": ("state",),
     "study/__init__.py": ("diagram",),
     "bench/__init__.py": ("__main__",),
     "examples/__init__.py": ("rocket_rides",),
@@ -62,7 +62,7 @@ def tree(tmp_path: Path) -> Path:
             if f"{path.parent.name}/{part}/__init__.py" not in LISTED and part not in PACKAGES:
                 (path.parent / f"{part}.py").write_text('"""A module."""\n', encoding="utf-8")
     (tmp_path / "region" / "engine.py").unlink(missing_ok=True)
-    (tmp_path / "sim" / "oracle.py").unlink(missing_ok=True)
+    (tmp_path / "sim" / "checkers.py").unlink(missing_ok=True)
     (tmp_path / "sync" / "wire.py").unlink()
     (tmp_path / "sync" / "wire").mkdir()
     (tmp_path / "sync" / "wire" / "__init__.py").write_text('"""Generated."""\n', encoding="utf-8")
@@ -232,7 +232,7 @@ def test_what_is_not_a_field_of_the_closed_objects_may_be_set(tree: Path, statem
 
 def test_some_folders_have_a_state_of_their_own(tree: Path) -> None:
     source = "def f(state, engine):\n    state.life = 1\n    engine.life = 1\n"
-    for name in ("region/engine/state.py", "sim/oracle/state.py"):
+    for name in ("region/engine/state.py", "sim/checkers/state.py"):
         plant(tree, name, source)
         assert violations(tree) == [f"{name}:3: engine.life is set from outside"]
         plant(tree, name, "")
@@ -296,7 +296,7 @@ def test_every_package_lists_its_files(package: str) -> None:
 def test_the_real_packages_are_seen() -> None:
     packages = {str(path.parent) for path in REAL if path.name == "__init__.py"}
     expected = {*PACKAGES, "region/engine", "region/engine/commands", "region/storage"}
-    assert packages >= {*expected, "region/resp", "sim/world", "sim/oracle", "sim/scenario"}
+    assert packages >= {*expected, "region/resp", "sim/world", "sim/checkers", "sim/scenario"}
 
 
 # -- each check alone

@@ -13,9 +13,11 @@ from anabranch.region.engine.replies import ErrorReply, MapReply, NullArray, Rep
 from anabranch.sim.checkers.acknowledged_adds import AcknowledgedAdds
 from anabranch.sim.checkers.digests import Digests
 from anabranch.sim.checkers.idempotent_once import IdempotentOnce
+from anabranch.sim.checkers.ledger import Ledger
 from anabranch.sim.checkers.no_phantoms import NoPhantoms
 from anabranch.sim.checkers.no_return import NoReturn
 from anabranch.sim.checkers.stable_times import StableTimes
+from anabranch.sim.checkers.state import State
 from anabranch.sim.checkers.unique_ids import UniqueIds
 from anabranch.sim.checkers.vectors import Vectors
 from anabranch.sim.history import (
@@ -31,8 +33,6 @@ from anabranch.sim.history import (
     Vector,
     Words,
 )
-from anabranch.sim.oracle.ledger import Ledger
-from anabranch.sim.oracle.state import State
 
 SETTINGS = {
     "crdt-xadd-id-uniqueness-mode": "strict",

@@ -30,8 +30,13 @@ NAMES = {1: "us", 2: "eu", 3: "ap"}
 NOW_MS = 1000
 
 
-def new_state(region: int, regions: int, settings: Optional[Settings] = None) -> EngineState:
-    """The state of a region with nothing on its disk, one of `regions` members."""
+def new_state(
+    region: int, regions: int, settings: Optional[Settings] = None, patience_ms: int = 0
+) -> EngineState:
+    """The state of a region with nothing on its disk, one of `regions` members.
+
+    `patience_ms`: how long its start waits for answers.
+    """
     settings = settings or Settings()
     clock = EngineClock(NOW_MS)
     limits = PairLimits()
@@ -43,7 +48,7 @@ def new_state(region: int, regions: int, settings: Optional[Settings] = None) ->
         settings,
         keyspace,
         Journal(keyspace, 0, clock),
-        Lifecycle(region, NOW_MS, 0, clock, 0),
+        Lifecycle(region, NOW_MS, 0, clock, patience_ms),
         NOW_MS,
         registry.commands(),
     )
@@ -52,14 +57,18 @@ def new_state(region: int, regions: int, settings: Optional[Settings] = None) ->
 class Tapped(CallWatcher):
     """One region. It is the watcher of its engine."""
 
-    def __init__(self, twin: Twin, region: int, regions: int, settings: Settings) -> None:
+    def __init__(self, twin: Twin, region: int, state: EngineState) -> None:
         self.twin = twin
         self.region = region
         self.now_ms = NOW_MS
         self.blocks: list[Block] = []
-        tapped_engine = TappedEngine(new_state(region, regions, settings), self)
+        tapped_engine = TappedEngine(state, self)
         tapped_engine.began()
         self.engine: Engine = tapped_engine
+        self.connect()
+
+    def connect(self) -> None:
+        """The following commands come over a new connection."""
         self.session = self.engine.connect("test", "test", self.now_ms)
 
     def __call__(self, command: str) -> Reply:
@@ -118,8 +127,8 @@ class Tapped(CallWatcher):
         raise error
 
 
-def tapped(regions: int = 1, **values: str) -> tuple[Twin, list[Tapped]]:
-    """The judge, and regions with these settings."""
+def tapped(regions: int = 1, patience_ms: int = 0, **values: str) -> tuple[Twin, list[Tapped]]:
+    """The judge, and regions with these settings. `patience_ms`: see `new_state`."""
     numbers = tuple(range(1, regions + 1))
     twin = Twin(Setup(0, numbers, {}, (b"k",), lambda region, argv: None))
     places: list[Tapped] = []
@@ -127,5 +136,6 @@ def tapped(regions: int = 1, **values: str) -> tuple[Twin, list[Tapped]]:
         settings = Settings()
         for name, value in values.items():
             settings.set(name.replace("_", "-"), value)
-        places.append(Tapped(twin, region, regions, settings))
+        state = new_state(region, regions, settings, patience_ms)
+        places.append(Tapped(twin, region, state))
     return twin, places

@@ -6,7 +6,6 @@ import pytest
 
 from anabranch.crdt import effects as fx
 from anabranch.region.engine.replies import ErrorReply, MapReply
-from anabranch.sim.checkers.vectors import ASKS_EVERY
 from anabranch.sim.history import Moved, Words
 from tests.sim.fabricated import KEY, OK, Plain, Story, idempotent
 
@@ -389,7 +388,7 @@ def test_what_info_says_of_disks(figures: bytes, is_right: bool) -> None:
     story = ordinary_life()
     story.add(1, "1002-1", "d")
     story.answers[(1, (b"INFO", b"crdt"))] = figures
-    for _ in range(2 * ASKS_EVERY):
+    for _ in range(2):
         story.show()
     assert story.found() == ([] if is_right else ["vectors"])
     # The stable vector is right once both regions have the effects on their disks.
@@ -412,7 +411,7 @@ def test_a_region_above_the_eighth_that_is_lost() -> None:
             story.commit(other)
         figures = f"crdt_stable_vector:1=1\r\ncrdt_members_lost:{lost}"
         story.answers[(1, (b"INFO", b"crdt"))] = figures.encode()
-        for _ in range(9 * ASKS_EVERY):
+        for _ in range(9):
             story.show()
         assert story.found() == ([] if right else ["vectors"]), story.texts()
 

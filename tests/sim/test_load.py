@@ -854,6 +854,20 @@ def test_memories_are_small() -> None:
 # -- readers, synchronous writers, transactors
 
 
+def test_a_reader_of_the_newest_entries_waits_for_all_streams_at_times() -> None:
+    """Each stream has a `$` of its own (S7.2)."""
+    found = set()
+    for seed in range(20):
+        client = client_of("reader")
+        assert isinstance(client, StreamReader)
+        client.begins, client.reads_all = b"$", 0.0
+        client.last_ids = {b"a": b"5-1"}
+        (words,) = client.read(Random(seed), START_MS)
+        found.add(words[words.index(b"STREAMS") + 1 :])
+    assert (*client.keys, *(b"$" for _ in client.keys)) in found
+    assert (b"a", b"5-1") in found and len(client.keys) > 1
+
+
 def test_a_reader_goes_on_above_the_last_id_and_begins_anew_after_a_crash() -> None:
     client = client_of("reader", keys=(b"a",))
     assert isinstance(client, StreamReader)
@@ -886,7 +900,7 @@ def watching_transactor() -> Transactor:
     client.blunders = client.discards = 0.0
     words: list[Words] = []
     seed = 0
-    while not client.is_watching:
+    while not client.watching:
         words = client.act(Random(seed), START_MS)
         seed += 1
     assert words[0][0] == b"WATCH"
@@ -897,6 +911,18 @@ def test_a_transaction_under_watch_comes_in_the_next_step() -> None:
     client = watching_transactor()
     words = client.act(Random(5), START_MS)
     assert words[0] == (b"MULTI",) and words[-1] == (b"EXEC",)
+
+
+def test_keys_are_watched_once_more_at_times() -> None:
+    """A change before the second WATCH must still end the transaction (S10.7)."""
+    for seed in range(40):
+        client = watching_transactor()
+        keys = client.watching
+        words = client.act(Random(seed), START_MS)
+        if words[0][0] == b"WATCH":
+            assert words == [(b"WATCH", *keys)] and client.watching == keys
+            return
+    pytest.fail("no key was watched once more")
 
 
 @pytest.mark.parametrize("event", ["lost", "refused", "crash", "go"])
@@ -910,7 +936,7 @@ def test_watching_ends_with_the_connection(event: str) -> None:
         client.crash()
     else:
         client.go(2)
-    assert not client.is_watching
+    assert not client.watching
 
 
 def test_a_transactor_learns_ids_from_exec() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+from io import FileIO
 from pathlib import Path
-from typing import Optional
+from typing import Optional, TypeGuard
 
 import pytest
 
@@ -25,8 +27,9 @@ from anabranch.sim.calls import Call
 from anabranch.sim.draw import draw_plan
 from anabranch.sim.history import Checker, Setup
 from anabranch.sim.run import run_world
+from anabranch.sim.tapes import writing
 from anabranch.sim.tapes.judging import Judge
-from anabranch.sim.tapes.reading import Beginning, TapeError, frames
+from anabranch.sim.tapes.reading import Beginning, Frame, TapeError, frames
 from anabranch.sim.tapes.values import CallReader, CallWriter, put_reply, read_reply
 from anabranch.sim.tapes.writing import TapeWriter, tape_files
 from anabranch.sim.world.faults import new_world
@@ -113,8 +116,10 @@ def test_the_twin_judges_calls_that_were_on_a_tape(seed: int) -> None:
 class Taped(Tapped):
     """A region whose engine writes tapes into a folder."""
 
-    def __init__(self, folder: Path, region: int, regions: int, bytes_max: int) -> None:
-        self.folder = folder / str(region)
+    def __init__(
+        self, folder: Path, region: int, regions: int, bytes_max: int, name: str = ""
+    ) -> None:
+        self.folder = folder / (name or str(region))
         self.writer = TapeWriter(self.folder, bytes_max)
         self.region, self.now_ms, self.blocks = region, 1000, []
         self.engine = self.writer.make_engine(new_state(region, regions))
@@ -210,6 +215,81 @@ def test_a_command_that_the_twin_does_not_know_ends_the_judgement(tmp_path: Path
     us.folder.joinpath("00000001.tape").exists()
 
 
+class FullDisk(FileIO):
+    """A file on a disk that is full."""
+
+    def write(self, data: object) -> int:
+        raise OSError(errno.ENOSPC, "no space")
+
+
+@pytest.mark.parametrize("waiting_max, parts", [(4 << 20, 1), (100, 2)])
+def test_a_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waiting_max: int, parts: int
+) -> None:
+    """What the disk does not take waits. If that is too much, the tape goes on in another file."""
+    monkeypatch.setattr(writing, "_WAITING_BYTES_MAX", waiting_max)
+    us, eu = Taped(tmp_path, 1, 2, 1 << 20), Taped(tmp_path, 2, 2, 1 << 20)
+    us("XADD k * t before")
+    us.commit()
+    whole = us.writer._file
+    us.writer._file = FullDisk(tmp_path / "full", "wb")
+    us("XADD k * t meanwhile")
+    us.commit()
+    assert (us.writer._file is None) == (parts == 2)
+    if us.writer._file is not None:
+        us.writer._file = whole
+    us.at(us.now_ms + 1000)
+    us("XADD k * t later")
+    us.commit()
+    us("XLEN k")
+    us.writer.close()
+    eu.writer.close()
+    judge = judged(tmp_path)
+    assert judge.wrong is None, judge.wrong.text
+    assert [one.parts for one in judge.replays] == [parts, 1]
+    seen = [call.argv for file in tape_files(us.folder) for call in frames(file) if is_run(call)]
+    assert len(seen) == (4 if parts == 1 else 2) and seen[-1] == (b"XLEN", b"k")
+
+
+def is_run(frame: Frame) -> TypeGuard[Call]:
+    return isinstance(frame, Call) and frame.kind == calls.EXECUTE
+
+
+def test_a_start_finds_what_the_tape_holds(tmp_path: Path) -> None:
+    """The twin replays the rows that a start found; what was not on disk is gone."""
+    us, eu = Taped(tmp_path, 1, 2, 1 << 20), Taped(tmp_path, 2, 2, 1 << 20)
+    us.ok("XADD k * t a")
+    us.commit()
+    us.ok("XADD k * t lost")
+    us.writer.close()
+    again = Taped(tmp_path, 1, 2, 1 << 20)
+    again.writer.close()
+    eu.writer.close()
+    # The second process found nothing on its disk, as after a restored backup of an empty region.
+    judge = judged(tmp_path)
+    assert judge.wrong is None
+    assert [one.parts for one in judge.replays] == [1, 1]
+    twin = judge.replays[0].twin
+    assert twin is not None and not twin.state.keys
+
+
+def test_a_rebuilt_region_merges_its_salvage(tmp_path: Path) -> None:
+    """The twin takes the blocks of a damaged log as it takes those of a peer (S13.7)."""
+    us, eu = Taped(tmp_path, 1, 2, 1 << 20), Taped(tmp_path, 2, 2, 1 << 20)
+    us.ok("XADD k * t a")
+    us.commit()
+    us.writer.close()
+    again = Taped(tmp_path, 1, 2, 1 << 20)
+    assert again.engine.merge_salvage(us.blocks, again.now_ms) == 1
+    again.commit()
+    assert again.ok("XLEN k") == 1
+    again.writer.close()
+    eu.writer.close()
+    judge = judged(tmp_path)
+    assert judge.wrong is None, judge.wrong.text
+    assert [one.parts for one in judge.replays] == [1, 1]
+
+
 def test_a_file_that_ends_in_the_middle_of_a_frame(tmp_path: Path) -> None:
     us = Taped(tmp_path, 1, 1, 1 << 20)
     us.ok("XADD k * t a")
@@ -217,7 +297,8 @@ def test_a_file_that_ends_in_the_middle_of_a_frame(tmp_path: Path) -> None:
     (file,) = tape_files(us.folder)
     whole = list(frames(file))
     file.write_bytes(file.read_bytes()[:-1])
-    assert isinstance(whole[0], Beginning) and len(list(frames(file))) == len(whole) - 1
+    assert isinstance(whole[0], Call) and whole[0].kind == calls.START
+    assert isinstance(whole[1], Beginning) and len(list(frames(file))) == len(whole) - 1
     file.write_bytes(b"something else")
     with pytest.raises(TapeError, match="is no tape"):
         list(frames(file))
@@ -287,3 +368,5 @@ def test_tapes_of_simulated_regions(tmp_path: Path, seed: int, bytes_max: int) -
     assert judge.wrong is None, judge.wrong.text
     assert [note for one in judge.replays for note in one.notes] == []
     assert sum(one.calls for one in judge.replays) > 100
+    if bytes_max > 20_000:
+        assert [one.parts for one in judge.replays] == [1] * len(judge.replays)

@@ -6,10 +6,12 @@ import gc
 
 from anabranch.crdt.effects import RemoveObserved
 from anabranch.region.engine.replies import ErrorReply
+from anabranch.region.engine.rows import BlockRow, RecordsRow
 from anabranch.region.engine.settings import Settings
 from anabranch.sim import calls
 from anabranch.sim.calls import Call, Facts
 from anabranch.sim.run import run_seed
+from anabranch.sim.twin.looks import pending_questions
 from tests.sim.tapped import Tapped, tapped
 
 
@@ -134,7 +136,7 @@ def test_a_replay_brings_back_no_reference_that_a_trim_dropped() -> None:
     us.ok("XTRIM k MAXLEN 0 DELREF")
     us.commit()
     _restarted(us)
-    us.engine.connect("again", "test", us.now_ms)
+    us.connect()
     us.ok("XINFO GROUPS k")
     us.ok("XPENDING k g")
     assert not twin.violations, twin.violations
@@ -192,6 +194,39 @@ def test_claims_of_one_id_are_in_the_order_of_the_stream() -> None:
     claimed = eu.ok("XCLAIM k g d 0 5-1 FORCE")
     assert claimed == eu.ok("XRANGE k - +")
     assert claimed == [[b"5-1", [b"t", b"us"]], [b"5-1", [b"t", b"eu"]]]
+    assert not twin.violations, twin.violations
+
+
+def test_each_command_that_waited_has_rows_of_its_own() -> None:
+    """S1.4, S13.1: a record follows the block that was open when it arose.
+
+    Commands that wait for the end of a start run in one call. A block of one byte is cut after each
+    of them. The twin put all their records behind the first block. From simulator seed 8100296.
+    """
+    twin, (us, _) = tapped(2, patience_ms=500, crdt_block_max_bytes="1")
+    us("XGROUP CREATE k g 0 MKSTREAM")
+    for consumer in ("c", "d"):
+        us.connect()
+        for command in ("MULTI", f"XGROUP CREATECONSUMER k g {consumer}", "XADD k * t a", "EXEC"):
+            us(command)
+    us.at(us.now_ms + 500)
+    assert not twin.violations, twin.violations
+    kinds = [type(row) for row in us.engine.state.journal.rows]
+    assert kinds == [BlockRow, BlockRow, RecordsRow, BlockRow, RecordsRow]
+    us.commit()
+    _restarted(us)
+    us.connect()
+    us.ok("XINFO CONSUMERS k g")
+    assert not twin.violations, twin.violations
+
+
+def test_the_zero_id_is_refused_even_if_there_is_no_stream_to_add_to() -> None:
+    """As in Redis, NOMKSTREAM does not hide the mistake. From simulator seed 500033."""
+    twin, (us,) = tapped()
+    for entry_id in ("0-0", "0"):
+        reply = us(f"XADD k NOMKSTREAM {entry_id} t a")
+        assert isinstance(reply, ErrorReply) and "must be greater than 0-0" in reply.message
+    assert us("XADD k NOMKSTREAM 0-* t a") is None
     assert not twin.violations, twin.violations
 
 
@@ -259,6 +294,36 @@ def test_a_round_passes_over_a_key_that_a_deadline_hides() -> None:
     assert us.ok("EXISTS hidden") == 0
     assert us.engine.state.replication.acknowledgements == 1
     assert not twin.violations, twin.violations
+
+
+def test_a_cut_amid_a_block_is_reported() -> None:
+    """S11.2: a snapshot ends where a block ends, or the next block looks like a fork."""
+    twin, (us,) = tapped()
+    us.ok("XADD k * t a")
+    facts = Facts({1: 1}, us.engine.state.journal.position, True, 1000, 0, 0, "serving", "", 0)
+    twin.called(_call(calls.CUT, facts))
+    (violation,) = twin.violations
+    assert "cut a snapshot with effects or local records of no row" in violation.text
+
+
+def test_a_key_is_looked_at_with_every_form_of_xpending() -> None:
+    """The last entry has been idle for longer than those before it."""
+    twin, (us,) = tapped()
+    us.ok("XGROUP CREATE k g 0 MKSTREAM")
+    _add_many(us, 3)
+    us.ok("XREADGROUP GROUP g c STREAMS k >")
+    us.at(2000)
+    us.ok("XCLAIM k g d 0 1000-1 1000-1001")
+    held = twin.regions[1].state
+    words = [b" ".join(one) for one in pending_questions(held.visible(b"k"), held.clock_ms)]
+    assert words == [
+        b"XPENDING k g",
+        b"XPENDING k g IDLE 1000 - + 1",
+        b"XAUTOCLAIM k g d 3600000 0 COUNT 1",
+    ]
+    replies = [us.ok(one.decode()) for one in words]
+    assert replies[1:] == [[[b"1000-2001", b"c", 1000, 1]], [b"0-0", [], []]]
+    assert pending_questions(None, 0) == [] and not twin.violations
 
 
 # -- memory

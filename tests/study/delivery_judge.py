@@ -11,9 +11,9 @@ from typing import Final, Optional
 
 from anabranch.crdt import effects as fx
 from anabranch.region.engine.replies import ErrorReply, Reply
+from anabranch.sim.arguments import name_of, shown
 from anabranch.sim.history import Operation, Words
-from anabranch.sim.oracle.arguments import name_of, shown
-from anabranch.sim.oracle.log import Add, Dot
+from anabranch.sim.logged import Add, Dot
 from anabranch.sim.replies import entries_by_key, entry_ids
 from anabranch.sim.twin.reading import parse
 from anabranch.sim.twin.region import TwinRegion

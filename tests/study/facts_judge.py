@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any, Final, Optional
 
 from anabranch.crdt import effects as fx
-from anabranch.sim.oracle.arguments import shown
-from anabranch.sim.oracle.log import Add, Dot
+from anabranch.sim.arguments import shown
+from anabranch.sim.logged import Add, Dot
 from tests.study.events_judge import is_named, is_time, kind_of, seen_in, text
 from tests.study.views import SWEEPING, View, takes, tell_all
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from anabranch.crdt import effects as fx
-from anabranch.sim.oracle.arguments import shown
-from anabranch.sim.oracle.log import Dot, Logged
-from anabranch.sim.oracle.state import NEVER, Create
+from anabranch.sim.arguments import shown
+from anabranch.sim.checkers.state import NEVER, Create
+from anabranch.sim.logged import Dot, Logged
 from tests.study.events_judge import kind_of, start_of, text
 from tests.study.facts_judge import Case, Facts, dot_of, judge_effect, knows_seen
 from tests.study.truth import covers

@@ -11,9 +11,9 @@ from typing import Final, Optional
 
 from anabranch.crdt import effects as fx
 from anabranch.region.engine.replies import ErrorReply, NullArray, Reply
+from anabranch.sim.arguments import name_of
 from anabranch.sim.history import Words
-from anabranch.sim.oracle.arguments import name_of
-from anabranch.sim.oracle.log import Add, Logged
+from anabranch.sim.logged import Add, Logged
 
 Said = list[tuple[Words, Reply]]
 Names = frozenset[str]

@@ -11,10 +11,10 @@ from typing import Any, Final, Optional
 
 from anabranch.crdt.effects import RemoveEntries
 from anabranch.region.engine.replies import ErrorReply, MapReply
+from anabranch.sim.arguments import shown
 from anabranch.sim.history import Operation, Words
 from anabranch.sim.load.client import Client
-from anabranch.sim.oracle.arguments import shown
-from anabranch.sim.oracle.log import Add
+from anabranch.sim.logged import Add
 from anabranch.sim.plan import ClientPlan
 from anabranch.sim.world.world import World
 from tests.study.truth import Truth

@@ -27,7 +27,7 @@ from anabranch.sim.history import (
     Vector,
     Words,
 )
-from anabranch.sim.oracle.log import Dot, Logged, logged
+from anabranch.sim.logged import Dot, Logged, logged
 from tests.study import issuers
 from tests.study.issuers import Names, Said
 

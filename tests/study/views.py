@@ -10,10 +10,10 @@ from functools import cached_property
 from typing import Any, Final, Optional
 
 from anabranch.crdt import effects as fx
+from anabranch.sim.arguments import shown
+from anabranch.sim.checkers.state import KeyState, State
 from anabranch.sim.history import Vector
-from anabranch.sim.oracle.arguments import shown
-from anabranch.sim.oracle.log import Add, Dot, Logged
-from anabranch.sim.oracle.state import KeyState, State
+from anabranch.sim.logged import Add, Dot, Logged
 from tests.study.truth import Applied, RegionHistory, Truth, covers
 
 # Removals of entries, those that name dots left out: each is told with what it removes or had seen.

@@ -1,17 +1,29 @@
 """The committed effects of a run and the facts about its regions that several judges need.
 
-Effects are known from commits alone: peers get only committed effects (S13.3).
+`LedgerJudge` is the base class of these judges. Effects are known from commits alone: peers get
+only committed effects (S13.3).
 """
 
 from __future__ import annotations
 
 from typing import Final, Optional
 
-from anabranch.region.engine.replies import ErrorReply, Reply
-from anabranch.sim.history import Began, Committed, Moved, Operation, Setup, Stopped, Vector, Words
-from anabranch.sim.oracle.arguments import AddRequest, NotUnderstood, add_request
-from anabranch.sim.oracle.log import Add, Dot, EffectLog, Logged, decoded
-from anabranch.sim.oracle.state import State
+from anabranch.region.engine.replies import ErrorReply, Reply, VerbatimText
+from anabranch.sim.arguments import AddRequest, NotUnderstood, add_request
+from anabranch.sim.checkers.state import State
+from anabranch.sim.history import (
+    Began,
+    Checker,
+    Committed,
+    Moved,
+    Operation,
+    Setup,
+    Shown,
+    Stopped,
+    Vector,
+    Words,
+)
+from anabranch.sim.logged import Add, Dot, EffectLog, Logged, decoded
 
 Named = tuple[bytes, bytes, bool]
 """(key, entry ID as replies show it, whether the add is idempotent)
@@ -42,6 +54,8 @@ class Ledger:
         # The state that was asked for last: its vector, the number of commits then, the state.
         self._asked: tuple[Vector, int, Optional[State]] = ({}, -1, None)
         self._commits = 0
+        # By region: what it showed last, and its figures then.
+        self._figures: Final[dict[int, tuple[Shown, dict[bytes, bytes]]]] = {}
         # (region_id, first counter of a block) → the chain value after that block (S13.5).
         self._chains: Final[dict[tuple[int, int], bytes]] = {}
         # By region: (origin, first, last) of the effects that came with snapshots.
@@ -146,6 +160,19 @@ class Ledger:
         self._asked = (dict(vector), self._commits, state)
         return state
 
+    def figures(self, one: Shown) -> dict[bytes, bytes]:
+        """The section CRDT of the region's INFO when it shows its vector, by name of the figure."""
+        asked = self._figures.get(one.region)
+        if asked is not None and asked[0] is one:
+            return asked[1]
+        reply = self.setup.ask(one.region, (b"INFO", b"crdt"))
+        text = reply.text if isinstance(reply, VerbatimText) else reply
+        lines = text.split(b"\r\n") if isinstance(text, bytes) else []
+        parts = [line.partition(b":") for line in lines]
+        found = {name: value for name, colon, value in parts if colon}
+        self._figures[one.region] = (one, found)
+        return found
+
     def clock_ms(self, region: int) -> int:
         """The region's clock in ms: the highest that it has read (S10.2)."""
         reply = self.setup.ask(region, (b"TIME",))
@@ -153,6 +180,35 @@ class Ledger:
         seconds, rest = reply
         assert isinstance(seconds, bytes) and isinstance(rest, bytes)
         return int(seconds) * 1000 + int(rest) // 1000
+
+
+class LedgerJudge(Checker):
+    """Passes the history on to the ledger of the run; only the first judge of a run does so."""
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.feeds = "ledger" not in setup.shared
+        self.ledger = Ledger.of(setup)
+
+    def began(self, event: Began) -> None:
+        if self.feeds:
+            self.ledger.began(event)
+
+    def stopped(self, event: Stopped) -> None:
+        if self.feeds:
+            self.ledger.stopped(event)
+
+    def executed(self, operation: Operation) -> None:
+        if self.feeds:
+            self.ledger.executed(operation)
+
+    def moved(self, event: Moved) -> None:
+        if self.feeds:
+            self.ledger.moved(event)
+
+    def committed(self, event: Committed) -> None:
+        if self.feeds:
+            self.ledger.committed(event)
 
 
 def answers(operation: Operation) -> list[tuple[Words, Reply]]:

@@ -1,0 +1,99 @@
+"""The quiet spell at the end of a run, without clients and faults: what must be so before long.
+
+Every link that is dialled comes up, and counts as a receiver at its other end. What all regions
+have becomes stable, so nothing is kept for the sake of stability (S14). CRDT.SYNC answers 1.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from anabranch.region.engine.replies import Reply, VerbatimText
+from anabranch.sim.world.draining import Drainer
+from anabranch.sim.world.region import SimulatedRegion
+from anabranch.sim.world.world import World
+
+FIRST_NUMBER: Final = 950
+_SYNC_MS: Final = 1000
+_LOOK_MS: Final = 50
+# A half-open connection is taken for dead after this number of heartbeats (`sync.hub`). Further
+# ones tell every region what the others have.
+_HEARTBEATS: Final = 50 + 8
+# Where checkpoints are made so often, the log is within its bounds soon.
+_SOON_MS: Final = 500
+# Figures that must be 0 when everything is stable (S6.2, S9.2, S11.3).
+_KEPT: Final = (b"crdt_tombstones", b"crdt_clears", b"crdt_absent_keys")
+
+
+def wrong(world: World) -> list[str]:
+    """Lets a level world be quiet until nothing is wrong; returns what is wrong at the bound."""
+    until_ms = world.scheduler.now_ms + _bound_ms(world)
+    found = _wrong_now(world)
+    while found and world.scheduler.now_ms < until_ms:
+        world.scheduler.run_until(world.scheduler.now_ms + _LOOK_MS)
+        found = _wrong_now(world)
+    return found or [
+        text for region in world.remaining() for text in _not_synchronous(world, region)
+    ]
+
+
+def _bound_ms(world: World) -> int:
+    """How long that may take."""
+
+    def most(name: str) -> int:
+        return max(int(values[name]) for values in world.plan.settings.values())
+
+    silence_ms = max(most("crdt-link-silence-ms"), _HEARTBEATS * most("crdt-heartbeat-interval-ms"))
+    return silence_ms + 2 * (most("crdt-reconnect-max-ms") + most("crdt-collect-interval-ms"))
+
+
+def _wrong_now(world: World) -> list[str]:
+    remaining = world.remaining()
+    is_complete = len(remaining) == len(world.regions)
+    texts: list[str] = []
+    for region in remaining:
+        figures = _figures(world.ask(region.region_id, (b"INFO", b"crdt")))
+        texts += _of_links(world, region, figures)
+        interval_ms = int(world.plan.settings[region.region_id]["crdt-checkpoint-interval-ms"])
+        if interval_ms <= _SOON_MS and region.driver.log.is_too_large():
+            texts.append(f"{region.name} has {region.driver.log.figures()} in spite of its bounds")
+        kept = [name for name in _KEPT if is_complete and figures[name] != b"0"]
+        texts += [f"{region.name} has {name.decode()} {figures[name].decode()}" for name in kept]
+        if is_complete and figures[b"crdt_stable_vector"] != figures[b"crdt_vector"]:
+            stable = figures[b"crdt_stable_vector"].decode()
+            texts.append(f"{region.name} knows {stable} to be stable, and not all that it has")
+    return texts
+
+
+def _of_links(world: World, region: SimulatedRegion, figures: dict[bytes, bytes]) -> list[str]:
+    """What is wrong with the links of a region."""
+    gone = {one.region_id for one in world.gone}
+    links = [pair for pair in world.plan.links if not gone & set(pair)]
+    texts: list[str] = []
+    for dialler, peer in links:
+        text = figures.get(b"crdt_link%d" % peer, b"")
+        if dialler == region.region_id and b",state=up," not in text:
+            texts.append(f"the link of {region.name} is not up: {text.decode()}")
+    receivers = sum(peer == region.region_id for _, peer in links)
+    if figures[b"crdt_receivers"] != b"%d" % receivers:
+        shown = figures[b"crdt_receivers"].decode()
+        texts.append(f"{region.name} counts {shown} receivers; there are {receivers}")
+    return texts
+
+
+def _not_synchronous(world: World, region: SimulatedRegion) -> list[str]:
+    """Asks CRDT.SYNC; empty unless the region answers 0. The answer may be lost on its way."""
+    client = Drainer(FIRST_NUMBER + region.region_id, region.region_id)
+    world.clients[client.number] = client
+    world.send(client, [(b"CRDT.SYNC", b"%d" % _SYNC_MS)])
+    until_ms = world.scheduler.now_ms + 2 * _SYNC_MS
+    while world.unanswered(client) and world.scheduler.now_ms < until_ms:
+        world.scheduler.run_until(world.scheduler.now_ms + 5)
+    return [f"{region.name} answers CRDT.SYNC with 0"] if client.reply == 0 else []
+
+
+def _figures(reply: Reply) -> dict[bytes, bytes]:
+    text = reply.text if isinstance(reply, VerbatimText) else reply
+    assert isinstance(text, bytes)
+    pairs = [line.partition(b":") for line in text.split(b"\r\n")]
+    return {name: value for name, colon, value in pairs if colon}

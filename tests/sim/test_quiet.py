@@ -1,0 +1,88 @@
+"""The quiet spell at the end of a run reports each thing that must not be so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from anabranch.region.engine.replies import Reply, VerbatimText
+from anabranch.sim.draw import draw_plan
+from anabranch.sim.history import Words
+from anabranch.sim.run import _converge
+from anabranch.sim.world import faults, quiet
+from anabranch.sim.world.faults import new_world
+from anabranch.sim.world.world import World
+
+
+@pytest.fixture
+def level() -> Iterator[World]:
+    """A world of three regions after load, faults and convergence."""
+    world = new_world(draw_plan(7, 3, 60), [], None)
+    world.begin()
+    world.scheduler.run_until(world.scheduler.now_ms + world.plan.load_ms)
+    faults.heal(world)
+    assert _converge(world) is not None and len(world.remaining()) == 3
+    yield world
+    world.close()
+
+
+def test_a_sound_world_becomes_quiet(level: World) -> None:
+    assert quiet.wrong(level) == []
+
+
+@pytest.mark.parametrize(
+    "figure, value, text",
+    [
+        (b"crdt_receivers", b"7", "us counts 7 receivers; there are 2"),
+        (b"crdt_tombstones", b"1", "us has crdt_tombstones 1"),
+        (b"crdt_clears", b"2", "us has crdt_clears 2"),
+        (b"crdt_absent_keys", b"3", "us has crdt_absent_keys 3"),
+        (b"crdt_stable_vector", b"1=1", "us knows 1=1 to be stable, and not all that it has"),
+        (b"crdt_link2", b"name=eu,state=connecting,lag=0", "the link of us is not up: name=eu"),
+    ],
+)
+def test_a_figure_that_stays_wrong(
+    level: World, monkeypatch: pytest.MonkeyPatch, figure: bytes, value: bytes, text: str
+) -> None:
+    monkeypatch.setattr(World, "ask", _changed(World.ask, figure, value))
+    found = quiet.wrong(level)
+    assert len(found) == 1 and found[0].startswith(text)
+
+
+def test_a_log_that_stays_too_large(level: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quiet, "_SOON_MS", 10_000)
+    level.regions[1].driver.log.size.bytes += 1 << 40
+    (text,) = quiet.wrong(level)
+    assert text.startswith("us has {") and text.endswith("in spite of its bounds")
+
+
+def test_a_round_that_nobody_acknowledges(level: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages to us are held back. So it knows of no acknowledgement, and CRDT.SYNC answers 0."""
+    level.network.cuts[2, 1] = level.network.cuts[3, 1] = 1
+    region = level.regions[1]
+    session = region.engine.connect("test", "test", region.now_ms())
+    region.engine.execute(session, [b"XADD", b"k", b"*", b"t", b"a"], region.now_ms())
+    try:
+        assert quiet._not_synchronous(level, region) == ["us answers CRDT.SYNC with 0"]
+    finally:
+        level.network.cuts.clear()
+        level.network.resume()
+
+
+def _changed(
+    ask: Callable[[World, int, Words], Reply], figure: bytes, value: bytes
+) -> Callable[[World, int, Words], Reply]:
+    """`ask` with one figure of region 1 changed."""
+
+    def changed(world: World, region: int, argv: Words) -> Reply:
+        reply = ask(world, region, argv)
+        if region != 1 or not isinstance(reply, VerbatimText):
+            return reply
+        lines = [
+            figure + b":" + value if line.startswith(figure + b":") else line
+            for line in reply.text.split(b"\r\n")
+        ]
+        return VerbatimText(b"\r\n".join(lines))
+
+    return changed
