@@ -21,7 +21,7 @@ PERIOD_S: Final = 1.0
 # Rows and about bytes of the log that are read at once, and events of one answer.
 ROWS: Final = 5000
 BYTES: Final = 1 << 20
-EVENTS: Final = 2000
+EVENTS: Final = 500
 # Entries that are remembered, present and removed ones.
 ENTRIES: Final = 4000
 REMOVED: Final = 1000
