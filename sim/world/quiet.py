@@ -41,7 +41,7 @@ def _bound_ms(world: World) -> int:
     """How long that may take."""
 
     def most(name: str) -> int:
-        return max(int(values[name]) for values in world.plan.settings.values())
+        return max(region.engine.settings.integer(name) for region in world.remaining())
 
     silence_ms = max(most("crdt-link-silence-ms"), _HEARTBEATS * most("crdt-heartbeat-interval-ms"))
     return silence_ms + 2 * (most("crdt-reconnect-max-ms") + most("crdt-collect-interval-ms"))
@@ -54,7 +54,7 @@ def _wrong_now(world: World) -> list[str]:
     for region in remaining:
         figures = _figures(world.ask(region.region_id, (b"INFO", b"crdt")))
         texts += _of_links(world, region, figures)
-        interval_ms = int(world.plan.settings[region.region_id]["crdt-checkpoint-interval-ms"])
+        interval_ms = region.engine.settings.integer("crdt-checkpoint-interval-ms")
         if interval_ms <= _SOON_MS and region.driver.log.is_too_large():
             texts.append(f"{region.name} has {region.driver.log.figures()} in spite of its bounds")
         kept = [name for name in _KEPT if is_complete and figures[name] != b"0"]
