@@ -212,7 +212,7 @@ class GroupConsumer(Client):
         elif 0.3 < chance < 0.35:
             words += (b"TIME", b"%d" % (now_ms - below(draw, 500)))
         if 0.3 < chance < 0.4:
-            words += (b"RETRYCOUNT", b"%d" % below(draw, 4))
+            words += (b"RETRYCOUNT", b"%d" % pick(draw, (0, 0, 1, 3)))
         if chance > 0.95:
             words += (b"LASTID", self.known_id(draw, self.main_key) or b"0-1")
         return words

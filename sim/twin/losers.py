@@ -1,7 +1,8 @@
 """Conflicts of idempotent adds: the region that added the loser removes it (S9.2).
 
 Free: whether several losers go in one effect or in several. Free, too: a loser that only a pair
-proves which the region may have forgotten (S9.3).
+proves which the region may have forgotten (S9.3). Free, too: whether another add of a pair settles
+a conflict of former ones, which only a longer duration has made one since.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ def remove(twin: TwinCore) -> None:
         pair = key.pairs.get(dot)
         if pair is not None:
             _find(twin, key, pair, found.setdefault(name, {}))
+            for other in key.pairs.values():
+                if (other.pid, other.iid) == (pair.pid, pair.iid):
+                    _find(twin, key, other, found[name], is_new=False)
     _remove(twin, found)
 
 
@@ -46,13 +50,15 @@ def remove_all(twin: TwinCore) -> None:
     _remove(twin, found)
 
 
-def _find(twin: TwinCore, key: Key, pair: Pair, found: dict[Dot, bool]) -> None:
+def _find(
+    twin: TwinCore, key: Key, pair: Pair, found: dict[Dot, bool], is_new: bool = True
+) -> None:
     """Adds to `found` the own losers that the pair proves, and whether they are certain."""
     duration_ms, _ = twin.state.idempotency(key)
     for other in key.pairs.values():
         loser = loser_of(pair, other, duration_ms)
         if loser is not None and loser.dot[0] == twin.region and loser.dot in key.entries:
-            is_certain = not (_may_be_gone(twin, pair) or _may_be_gone(twin, other))
+            is_certain = is_new and not (_may_be_gone(twin, pair) or _may_be_gone(twin, other))
             found[loser.dot] = found.get(loser.dot, False) or is_certain
 
 

@@ -41,7 +41,7 @@ def _bound_ms(world: World) -> int:
     """How long that may take."""
 
     def most(name: str) -> int:
-        return max(int(values[name]) for values in world.plan.settings.values())
+        return max(region.engine.settings.integer(name) for region in world.remaining())
 
     silence_ms = max(most("crdt-link-silence-ms"), _HEARTBEATS * most("crdt-heartbeat-interval-ms"))
     return silence_ms + 2 * (most("crdt-reconnect-max-ms") + most("crdt-collect-interval-ms"))
@@ -54,7 +54,7 @@ def _wrong_now(world: World) -> list[str]:
     for region in remaining:
         figures = _figures(world.ask(region.region_id, (b"INFO", b"crdt")))
         texts += _of_links(world, region, figures)
-        interval_ms = int(world.plan.settings[region.region_id]["crdt-checkpoint-interval-ms"])
+        interval_ms = region.engine.settings.integer("crdt-checkpoint-interval-ms")
         if interval_ms <= _SOON_MS and region.driver.log.is_too_large():
             texts.append(f"{region.name} has {region.driver.log.figures()} in spite of its bounds")
         kept = [name for name in _KEPT if is_complete and figures[name] != b"0"]
@@ -74,15 +74,26 @@ def _of_links(world: World, region: SimulatedRegion, figures: dict[bytes, bytes]
         text = figures.get(b"crdt_link%d" % peer, b"")
         if dialler == region.region_id and b",state=up," not in text:
             texts.append(f"the link of {region.name} is not up: {text.decode()}")
-    receivers = sum(peer == region.region_id for _, peer in links)
+    receivers = _receivers(world, region)
     if figures[b"crdt_receivers"] != b"%d" % receivers:
         shown = figures[b"crdt_receivers"].decode()
         texts.append(f"{region.name} counts {shown} receivers; there are {receivers}")
     return texts
 
 
+def _receivers(world: World, region: SimulatedRegion) -> int:
+    """How many regions dial this one."""
+    here = {one.region_id for one in world.remaining()}
+    return sum(peer == region.region_id and dialler in here for dialler, peer in world.plan.links)
+
+
 def _not_synchronous(world: World, region: SimulatedRegion) -> list[str]:
-    """Asks CRDT.SYNC; empty unless the region answers 0. The answer may be lost on its way."""
+    """Asks CRDT.SYNC; empty unless the region answers 0. The answer may be lost on its way.
+
+    A region from which nobody receives waits until somebody does.
+    """
+    if not _receivers(world, region):
+        return []
     client = Drainer(FIRST_NUMBER + region.region_id, region.region_id)
     world.clients[client.number] = client
     world.send(client, [(b"CRDT.SYNC", b"%d" % _SYNC_MS)])

@@ -230,6 +230,28 @@ def test_the_zero_id_is_refused_even_if_there_is_no_stream_to_add_to() -> None:
     assert not twin.violations, twin.violations
 
 
+def test_a_longer_duration_makes_former_adds_a_conflict() -> None:
+    """S9.2, S9.4: another add of the pair may then settle it. From simulator seed 600523.
+
+    us and eu add one pair three seconds apart, by their clocks. The duration is one second then.
+    """
+    twin, (us, eu, ap) = tapped(3, stream_idmp_duration="1")
+    eu.ok("XADD k IDMP p 1 * t a")
+    eu.commit()
+    us.at(4000)
+    us.ok("XADD k IDMP p 1 * t b")
+    us.take(eu)
+    assert us.ok("XLEN k") == 2
+    ap.at(4500)
+    ap.ok("XADD k * t c")
+    ap.ok("XCFGSET k IDMP-DURATION 5")
+    ap.ok("XADD k IDMP p 1 * t d")
+    ap.commit()
+    us.take(ap)
+    assert us.ok("XLEN k") == 3
+    assert not twin.violations, twin.violations
+
+
 # -- what the twin must report
 
 
