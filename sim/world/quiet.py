@@ -6,9 +6,11 @@ have becomes stable, so nothing is kept for the sake of stability (S14). CRDT.SY
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from anabranch.region.engine.replies import Reply, VerbatimText
+from anabranch.sim.history import Words
 from anabranch.sim.world.draining import Drainer
 from anabranch.sim.world.region import SimulatedRegion
 from anabranch.sim.world.world import World
@@ -25,13 +27,25 @@ _SOON_MS: Final = 500
 _KEPT: Final = (b"crdt_tombstones", b"crdt_clears", b"crdt_absent_keys")
 
 
+# Asks a region, of this region_id, a command.
+Ask = Callable[[int, Words], Reply]
+
+
 def wrong(world: World) -> list[str]:
     """Lets a level world be quiet until nothing is wrong; returns what is wrong at the bound."""
+    return wrong_by(world, world.ask, _SOON_MS)
+
+
+def wrong_by(world: World, ask: Ask, soon_ms: int) -> list[str]:
+    """As `wrong`, with the figures that `ask` answers.
+
+    `soon_ms`: the log must be within its bounds where checkpoints are at most so far apart.
+    """
     until_ms = world.scheduler.now_ms + _bound_ms(world)
-    found = _wrong_now(world)
+    found = _wrong_now(world, ask, soon_ms)
     while found and world.scheduler.now_ms < until_ms:
         world.scheduler.run_until(world.scheduler.now_ms + _LOOK_MS)
-        found = _wrong_now(world)
+        found = _wrong_now(world, ask, soon_ms)
     return found or [
         text for region in world.remaining() for text in _not_synchronous(world, region)
     ]
@@ -47,15 +61,15 @@ def _bound_ms(world: World) -> int:
     return silence_ms + 2 * (most("crdt-reconnect-max-ms") + most("crdt-collect-interval-ms"))
 
 
-def _wrong_now(world: World) -> list[str]:
+def _wrong_now(world: World, ask: Ask, soon_ms: int) -> list[str]:
     remaining = world.remaining()
     is_complete = len(remaining) == len(world.regions)
     texts: list[str] = []
     for region in remaining:
-        figures = _figures(world.ask(region.region_id, (b"INFO", b"crdt")))
+        figures = _figures(ask(region.region_id, (b"INFO", b"crdt")))
         texts += _of_links(world, region, figures)
         interval_ms = region.engine.settings.integer("crdt-checkpoint-interval-ms")
-        if interval_ms <= _SOON_MS and region.driver.log.is_too_large():
+        if interval_ms <= soon_ms and region.driver.log.is_too_large():
             texts.append(f"{region.name} has {region.driver.log.figures()} in spite of its bounds")
         kept = [name for name in _KEPT if is_complete and figures[name] != b"0"]
         texts += [f"{region.name} has {name.decode()} {figures[name].decode()}" for name in kept]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -42,18 +42,14 @@ def test_a_sound_world_becomes_quiet(level: World) -> None:
         (b"crdt_link2", b"name=eu,state=connecting,lag=0", "the link of us is not up: name=eu"),
     ],
 )
-def test_a_figure_that_stays_wrong(
-    level: World, monkeypatch: pytest.MonkeyPatch, figure: bytes, value: bytes, text: str
-) -> None:
-    monkeypatch.setattr(World, "ask", _changed(World.ask, figure, value))
-    found = quiet.wrong(level)
+def test_a_figure_that_stays_wrong(level: World, figure: bytes, value: bytes, text: str) -> None:
+    found = quiet.wrong_by(level, _changed(level.ask, figure, value), 0)
     assert len(found) == 1 and found[0].startswith(text)
 
 
-def test_a_log_that_stays_too_large(level: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quiet, "_SOON_MS", 10_000)
+def test_a_log_that_stays_too_large(level: World) -> None:
     level.regions[1].driver.log.size.bytes += 1 << 40
-    (text,) = quiet.wrong(level)
+    (text,) = quiet.wrong_by(level, level.ask, 10_000)
     assert text.startswith("us has {") and text.endswith("in spite of its bounds")
 
 
@@ -70,13 +66,11 @@ def test_a_round_that_nobody_acknowledges(level: World, monkeypatch: pytest.Monk
         level.network.resume()
 
 
-def _changed(
-    ask: Callable[[World, int, Words], Reply], figure: bytes, value: bytes
-) -> Callable[[World, int, Words], Reply]:
+def _changed(ask: quiet.Ask, figure: bytes, value: bytes) -> quiet.Ask:
     """`ask` with one figure of region 1 changed."""
 
-    def changed(world: World, region: int, argv: Words) -> Reply:
-        reply = ask(world, region, argv)
+    def changed(region: int, argv: Words) -> Reply:
+        reply = ask(region, argv)
         if region != 1 or not isinstance(reply, VerbatimText):
             return reply
         lines = [
