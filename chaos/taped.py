@@ -12,11 +12,10 @@ from typing import Final
 
 from anabranch.sim.tapes.judging import Judge, Replay
 from anabranch.sim.tapes.reading import TapeError
-from anabranch.sim.tapes.writing import tape_files
+from anabranch.sim.tapes.writing import FOLDER, tape_files
 
 # Bytes of the tapes of one region. A run of 120 s needs about 10 MB.
 BYTES_MAX: Final = 1 << 30
-FOLDER: Final = "tape"
 
 
 def judge(data: Mapping[str, Path]) -> tuple[list[str], list[str]]:

@@ -53,6 +53,11 @@ IS_COMPILED: Final = not isinstance(make, FunctionType)
 """Whether this module is compiled, and so all modules of the data."""
 
 
+def is_above(ms: int, seq: int, other_ms: int, other_seq: int) -> bool:
+    """Whether the ID of the first two halves is above that of the others."""
+    return ms > other_ms or (ms == other_ms and seq > other_seq)
+
+
 def ms_of(entry_id: int) -> int:
     return entry_id >> 64
 

@@ -8,7 +8,7 @@ from typing import Optional
 from mypy_extensions import mypyc_attr
 
 from anabranch.crdt.effects import AddIdempotent, AddRun, Effect, key_of
-from anabranch.crdt.ids import MAX_HALF
+from anabranch.crdt.ids import MAX_HALF, is_above
 from anabranch.crdt.pel_chunk import EntryRef
 
 
@@ -43,10 +43,10 @@ class Named:
         self._widen(low_ms, low_seq, high_ms, high_seq)
 
     def _widen(self, low_ms: int, low_seq: int, high_ms: int, high_seq: int) -> None:
-        if low_ms < self._low_ms or (low_ms == self._low_ms and low_seq < self._low_seq):
+        if is_above(self._low_ms, self._low_seq, low_ms, low_seq):
             self._low_ms = low_ms
             self._low_seq = low_seq
-        if high_ms > self._high_ms or (high_ms == self._high_ms and high_seq > self._high_seq):
+        if is_above(high_ms, high_seq, self._high_ms, self._high_seq):
             self._high_ms = high_ms
             self._high_seq = high_seq
 

@@ -22,7 +22,7 @@ memory, disk and wire (S12.3).
 
 from __future__ import annotations
 
-from typing import Final, Optional
+from typing import Final, Optional, Union
 
 from librt.strings import BytesWriter
 from mypy_extensions import i64, mypyc_attr
@@ -35,12 +35,11 @@ from anabranch.crdt.scan import DELETED, NEXT_COUNTER, SAME_MS, SAME_NAMES, Scan
 DIGEST_MASK: Final = (1 << 128) - 1
 COUNTER_MAX: Final = (1 << 63) - 1
 
-# Lists of field names whose bytes are remembered, and the longest that is.
+# Lists of field names whose bytes are remembered, and the longest that is. A list of one name,
+# which most entries have, is known by the name.
 _NAMES_MAX: Final = 4096
 _NAMES_BYTES_MAX: Final = 1024
-_encoded_names: Final[dict[tuple[bytes, ...], bytes]] = {}
-# The same for single names, which most entries have.
-_encoded_single: Final[dict[bytes, bytes]] = {}
+_encoded_names: Final[dict[Union[bytes, tuple[bytes, ...]], bytes]] = {}
 
 # How an entry begins that follows another one which the same region added in the same ms.
 FOLLOWS: Final = bytes([SAME_NAMES | SAME_MS | NEXT_COUNTER]) + varint(SEQ_STRIDE)
@@ -50,28 +49,15 @@ _HEADS: Final = [FOLLOWS + one for one in _BYTES]
 
 
 def encode_names(names: list[bytes]) -> bytes:
-    if len(names) == 1:
-        return _encode_name(names[0])
-    known = _encoded_names.get(tuple(names))
+    key: Union[bytes, tuple[bytes, ...]] = names[0] if len(names) == 1 else tuple(names)
+    known = _encoded_names.get(key)
     if known is not None:
         return known
     encoded = _encode_names(names)
     if len(encoded) <= _NAMES_BYTES_MAX:
         if len(_encoded_names) >= _NAMES_MAX:
             _encoded_names.clear()
-        _encoded_names[tuple(names)] = encoded
-    return encoded
-
-
-def _encode_name(name: bytes) -> bytes:
-    known = _encoded_single.get(name)
-    if known is not None:
-        return known
-    encoded = _encode_names([name])
-    if len(encoded) <= _NAMES_BYTES_MAX:
-        if len(_encoded_single) >= _NAMES_MAX:
-            _encoded_single.clear()
-        _encoded_single[name] = encoded
+        _encoded_names[key] = encoded
     return encoded
 
 

@@ -18,7 +18,7 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-from anabranch.crdt.ids import MAX_HALF
+from anabranch.crdt.ids import MAX_HALF, is_above
 
 # The number of no consumer: that of an entry which is just put in.
 NOBODY: Final = 0
@@ -40,7 +40,7 @@ class EntryRef:
 
     def is_above(self, ms: int, seq: int) -> bool:
         """Whether its ID is above that of these halves."""
-        return self.ms > ms or (self.ms == ms and self.seq > seq)
+        return is_above(self.ms, self.seq, ms, seq)
 
 
 def entry_ref(region_id: int, counter: int, entry_id: int) -> EntryRef:

@@ -6,6 +6,7 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
+from anabranch.crdt.ids import is_above
 from anabranch.crdt.pel import WINDOW_MIN, Pel
 from anabranch.crdt.pel_chunk import EntryRef
 from anabranch.crdt.pel_part import PelPart
@@ -81,7 +82,7 @@ class PelFinder:
 
     def is_above(self, ms: int, seq: int) -> bool:
         """Whether the ID of these halves is above the last one."""
-        return ms > self._last_ms or (ms == self._last_ms and seq > self._last_seq)
+        return is_above(ms, seq, self._last_ms, self._last_seq)
 
     def find(self, ms: int, seq: int) -> None:
         """Finds the entries that bear the ID of these halves."""

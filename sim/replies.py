@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anabranch.region.engine.replies import MapReply, Reply
+from anabranch.region.engine.replies import MapReply, Reply, VerbatimText
 
 
 def entry_ids(reply: Reply, limit: int) -> list[bytes]:
@@ -41,3 +41,11 @@ def field_of(reply: Reply, name: bytes) -> Reply:
         if flat[index] == name:
             return flat[index + 1]
     return None
+
+
+def figures_of(reply: Reply) -> dict[bytes, bytes]:
+    """The names and values of a section of INFO; empty for another reply."""
+    text = reply.text if isinstance(reply, VerbatimText) else reply
+    lines = text.split(b"\r\n") if isinstance(text, bytes) else []
+    parts = [line.partition(b":") for line in lines]
+    return {name: value for name, colon, value in parts if colon}

@@ -155,11 +155,8 @@ class Engine:
         self.state.waiting.forget(session)
         self.state.outbox.forget(session)
 
-    def execute(self, session: Session, argv: list[bytes], now_ms: int) -> Reply:
-        """Runs one command and returns its reply.
-
-        Client errors are error replies. For REPLY_LATER the reply comes through `take_replies`.
-        """
+    def _begin(self, session: Session, now_ms: int) -> None:
+        """A client sends commands: reads the clock and changed settings, and ends a run of adds."""
         state = self.state
         if now_ms != state.clock.read_ms:
             state.clock.read(now_ms)
@@ -167,6 +164,14 @@ class Engine:
             state.refresh_settings()
         session.active_ms = state.clock.now_ms
         state.writer.run.end()
+
+    def execute(self, session: Session, argv: list[bytes], now_ms: int) -> Reply:
+        """Runs one command and returns its reply.
+
+        Client errors are error replies. For REPLY_LATER the reply comes through `take_replies`.
+        """
+        state = self.state
+        self._begin(session, now_ms)
         mode = session.reply_mode
         reply = self._dispatch(session, argv)
         if isinstance(reply, ErrorReply):
@@ -194,12 +199,7 @@ class Engine:
             or session.transaction.queued is not None
         ):
             return [self.execute(session, argv, now_ms)]
-        if now_ms != state.clock.read_ms:
-            state.clock.read(now_ms)
-        if state.settings.changes != state.cached.seen:
-            state.refresh_settings()
-        session.active_ms = state.clock.now_ms
-        state.writer.run.end()
+        self._begin(session, now_ms)
         admitted = dispatch.admit(state, session, argv)
         if isinstance(admitted, Command):
             replies = dispatch.run_many(state, admitted, session, argv, last_words)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, Optional
 
-from anabranch.region.engine.replies import ErrorReply, Reply, VerbatimText
+from anabranch.region.engine.replies import ErrorReply, Reply
 from anabranch.sim.arguments import AddRequest, NotUnderstood, add_request
 from anabranch.sim.checkers.state import State
 from anabranch.sim.history import (
@@ -24,6 +24,7 @@ from anabranch.sim.history import (
     Words,
 )
 from anabranch.sim.logged import Add, Dot, EffectLog, Logged, decoded
+from anabranch.sim.replies import figures_of
 
 Named = tuple[bytes, bytes, bool]
 """(key, entry ID as replies show it, whether the add is idempotent)
@@ -165,11 +166,7 @@ class Ledger:
         asked = self._figures.get(one.region)
         if asked is not None and asked[0] is one:
             return asked[1]
-        reply = self.setup.ask(one.region, (b"INFO", b"crdt"))
-        text = reply.text if isinstance(reply, VerbatimText) else reply
-        lines = text.split(b"\r\n") if isinstance(text, bytes) else []
-        parts = [line.partition(b":") for line in lines]
-        found = {name: value for name, colon, value in parts if colon}
+        found = figures_of(self.setup.ask(one.region, (b"INFO", b"crdt")))
         self._figures[one.region] = (one, found)
         return found
 

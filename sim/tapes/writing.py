@@ -32,6 +32,8 @@ _log = logging.getLogger(__name__)
 
 MAGIC: Final = b"anabranch tape 2\n"
 BASE, CALL, CUT_SENT, JOINED = 1, 2, 3, 4
+# Where the tapes are in the data directory of a region.
+FOLDER: Final = "tape"
 # Steady time from a failure until the next file is tried.
 _RETRY_MS: Final = 1000
 _BUFFER_BYTES: Final = 64 << 10
@@ -194,4 +196,4 @@ class TapeWriter(CallWatcher):
 
 def make_engine_for(data: Path, bytes_max: int) -> Callable[[EngineState], Engine]:
     """Makes the engine of a region whose tapes are in the folder `tape` of its data directory."""
-    return TapeWriter(Path(os.fspath(data), "tape"), bytes_max).make_engine
+    return TapeWriter(Path(os.fspath(data), FOLDER), bytes_max).make_engine

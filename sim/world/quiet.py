@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from anabranch.region.engine.replies import Reply, VerbatimText
+from anabranch.region.engine.replies import Reply
 from anabranch.sim.history import Words
+from anabranch.sim.replies import figures_of
 from anabranch.sim.world.draining import Drainer
 from anabranch.sim.world.region import SimulatedRegion
 from anabranch.sim.world.world import World
@@ -25,7 +26,6 @@ _HEARTBEATS: Final = 50 + 8
 _SOON_MS: Final = 500
 # Figures that must be 0 when everything is stable (S6.2, S9.2, S11.3).
 _KEPT: Final = (b"crdt_tombstones", b"crdt_clears", b"crdt_absent_keys")
-
 
 # Asks a region, of this region_id, a command.
 Ask = Callable[[int, Words], Reply]
@@ -66,7 +66,7 @@ def _wrong_now(world: World, ask: Ask, soon_ms: int) -> list[str]:
     is_complete = len(remaining) == len(world.regions)
     texts: list[str] = []
     for region in remaining:
-        figures = _figures(ask(region.region_id, (b"INFO", b"crdt")))
+        figures = figures_of(ask(region.region_id, (b"INFO", b"crdt")))
         texts += _of_links(world, region, figures)
         interval_ms = region.engine.settings.integer("crdt-checkpoint-interval-ms")
         if interval_ms <= soon_ms and region.driver.log.is_too_large():
@@ -115,10 +115,3 @@ def _not_synchronous(world: World, region: SimulatedRegion) -> list[str]:
     while world.unanswered(client) and world.scheduler.now_ms < until_ms:
         world.scheduler.run_until(world.scheduler.now_ms + 5)
     return [f"{region.name} answers CRDT.SYNC with 0"] if client.reply == 0 else []
-
-
-def _figures(reply: Reply) -> dict[bytes, bytes]:
-    text = reply.text if isinstance(reply, VerbatimText) else reply
-    assert isinstance(text, bytes)
-    pairs = [line.partition(b":") for line in text.split(b"\r\n")]
-    return {name: value for name, colon, value in pairs if colon}

@@ -8,6 +8,7 @@ import pytest
 
 from anabranch.chaos import taped
 from anabranch.sim.calls import Call
+from anabranch.sim.tapes.writing import FOLDER
 from tests.sim.test_tapes import Taped, use
 
 
@@ -15,7 +16,7 @@ def regions(tmp_path: Path, bytes_max: int = 1 << 20) -> tuple[Taped, Taped, dic
     """Two regions, and their data directories."""
     data = {"us": tmp_path / "us", "eu": tmp_path / "eu"}
     us, eu = (
-        Taped(folder, number, 2, bytes_max, taped.FOLDER)
+        Taped(folder, number, 2, bytes_max, FOLDER)
         for number, folder in enumerate(data.values(), start=1)
     )
     return us, eu, data
@@ -56,7 +57,7 @@ def test_tapes_that_are_missing_or_of_another_version(tmp_path: Path) -> None:
     us, eu, data = regions(tmp_path)
     us.writer.close()
     eu.writer.close()
-    (tape,) = (data["eu"] / taped.FOLDER).iterdir()
+    (tape,) = (data["eu"] / FOLDER).iterdir()
     tape.write_bytes(b"anabranch tape 1\n")
     found, _ = taped.judge(data | {"ap": tmp_path / "ap"})
     assert found[0] == "ap wrote no tape" and "is no tape of this version" in found[1]
@@ -67,7 +68,7 @@ def test_a_region_of_which_nothing_was_judged(tmp_path: Path) -> None:
     use(us, eu, 2)
     us.writer.close()
     eu.writer.close()
-    (tape,) = (data["eu"] / taped.FOLDER).iterdir()
+    (tape,) = (data["eu"] / FOLDER).iterdir()
     tape.rename(tape.with_name("00000002.tape"))
     found, notes = taped.judge(data)
     assert found == [] and "its oldest tapes are gone" in notes[1]
