@@ -96,7 +96,7 @@ def _add(state: State, key: Key, effect: Add, dot: Dot) -> None:
         state.arrivals += 1
         pair.arrival = state.arrivals
         key.pairs[dot] = pair
-        state.paired.append((key.name, dot))
+        state.paired.append((key.name, pair))
         retire(state, key, one.pid)
 
 

@@ -188,7 +188,7 @@ def _join_pairs(state: State, key: Key, frozen: FrozenKey, is_restored: bool) ->
         if dot not in kept and not covers(state.vector, dot):
             kept[dot] = pair.copy(state.clock_ms)
             kept[dot].arrival = state.arrivals
-            state.paired.append((key.name, dot))
+            state.paired.append((key.name, kept[dot]))
             producers.add(pair.pid)
     key.pairs = kept
     for pid in producers:

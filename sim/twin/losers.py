@@ -2,7 +2,8 @@
 
 Free: whether several losers go in one effect or in several. Free, too: a loser that only a pair
 proves which the region may have forgotten (S9.3). Free, too: whether another add of a pair settles
-a conflict of former ones, which only a longer duration has made one since.
+a conflict of former ones, which only a longer duration has made one since. The XCFGSET that makes
+it longer may have cleared that add's own pair.
 """
 
 from __future__ import annotations
@@ -30,14 +31,12 @@ def remove(twin: TwinCore) -> None:
         return
     state = twin.state
     found: dict[bytes, dict[Dot, bool]] = {}
-    for name, dot in state.paired:
+    for name, came in state.paired:
         key = state.keys[name]
-        pair = key.pairs.get(dot)
-        if pair is not None:
-            _find(twin, key, pair, found.setdefault(name, {}))
-            for other in key.pairs.values():
-                if (other.pid, other.iid) == (pair.pid, pair.iid):
-                    _find(twin, key, other, found[name], is_new=False)
+        losers = found.setdefault(name, {})
+        for pair in key.pairs.values():
+            if (pair.pid, pair.iid) == (came.pid, came.iid):
+                _find(twin, key, pair, losers, is_new=pair.dot == came.dot)
     _remove(twin, found)
 
 

@@ -334,11 +334,11 @@ class State:
         self.flushes: list[Dot] = []
         self.flush_clears: Vector = {}
         # Of the present step, in order: keys with new entries or floors, keys of groups that
-        # ended, keys with other deadlines, and pairs that have come.
+        # ended, keys with other deadlines, and pairs that have come, which may have gone since.
         self.added: list[bytes] = []
         self.ended: list[bytes] = []
         self.timed: list[bytes] = []
-        self.paired: list[tuple[bytes, Dot]] = []
+        self.paired: list[tuple[bytes, Pair]] = []
         self.clock_ms = 0
         # How many steps have brought idempotency pairs.
         self.arrivals = 0

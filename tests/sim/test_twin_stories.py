@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 
+import pytest
+
 from anabranch.crdt.effects import RemoveObserved
 from anabranch.region.engine.replies import ErrorReply
 from anabranch.region.engine.rows import BlockRow, RecordsRow
@@ -230,10 +232,12 @@ def test_the_zero_id_is_refused_even_if_there_is_no_stream_to_add_to() -> None:
     assert not twin.violations, twin.violations
 
 
-def test_a_longer_duration_makes_former_adds_a_conflict() -> None:
+@pytest.mark.parametrize("adds_first", [False, True])
+def test_a_longer_duration_makes_former_adds_a_conflict(adds_first: bool) -> None:
     """S9.2, S9.4: another add of the pair may then settle it. From simulator seed 600523.
 
     us and eu add one pair three seconds apart, by their clocks. The duration is one second then.
+    In seed 820015930919 the XCFGSET came after the other add, and cleared its pair at once.
     """
     twin, (us, eu, ap) = tapped(3, stream_idmp_duration="1")
     eu.ok("XADD k IDMP p 1 * t a")
@@ -244,8 +248,11 @@ def test_a_longer_duration_makes_former_adds_a_conflict() -> None:
     assert us.ok("XLEN k") == 2
     ap.at(4500)
     ap.ok("XADD k * t c")
+    if adds_first:
+        ap.ok("XADD k IDMP p 1 * t d")
     ap.ok("XCFGSET k IDMP-DURATION 5")
-    ap.ok("XADD k IDMP p 1 * t d")
+    if not adds_first:
+        ap.ok("XADD k IDMP p 1 * t d")
     ap.commit()
     us.take(ap)
     assert us.ok("XLEN k") == 3
