@@ -170,7 +170,7 @@ def simulate(
         raise UsageError(str(error)) from error
     asked = simulation.Asked(task, jobs, limit, minutes, shrink, stories)
     if failed:
-        raise typer.Exit(0 if simulation.run_failed(asked, console) else 1)
+        raise typer.Exit(1 if simulation.run_failed(asked, console) else 0)
     if end is None and minutes is None:
         raise UsageError("seeds without an end need --minutes")
     tally = simulation.run(

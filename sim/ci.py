@@ -18,18 +18,20 @@ from pathlib import Path
 from typing import Final, Optional
 
 from rich.console import Console
+from rich.text import Text
 
 from anabranch import build
 from anabranch.sim import simulate
 from anabranch.sim.seeds import chosen_by
 from anabranch.sim.sweep import Task
+from anabranch.sim.tally import Tally
 
 # The sizes of the clusters whose regions are restored from backups.
 RESTORED_REGIONS: Final = (3, 4)
 
 
 def main(arguments: Optional[list[str]] = None) -> int:
-    """Runs all parts; the exit status is 0 when no seed failed."""
+    """Runs all parts, then names the failed seeds; the exit status is 0 when there are none."""
     parser = argparse.ArgumentParser(
         prog="python -m anabranch.sim.ci", description="The simulator as CI runs it."
     )
@@ -52,17 +54,25 @@ def main(arguments: Optional[list[str]] = None) -> int:
         highlight=False,
     )
     plan = simulate.Asked(Task(), asked.jobs, stories=asked.stories)
-    passes = simulate.run_failed(plan, console)
-    passes = not simulate.run(seeds, len(seeds), plan, console).failed and passes
+    failed = simulate.run_failed(plan, console)
+    failed += _told(simulate.run(seeds, len(seeds), plan, console), plan)
     some = seeds[: len(seeds) // 5]
     for regions in RESTORED_REGIONS:
         console.print(f"restores without --restored, {regions} regions:", highlight=False)
         plan = simulate.Asked(
             Task(regions=regions, restores=True), asked.jobs, stories=asked.stories
         )
-        passes = not simulate.run(some, len(some), plan, console).failed and passes
-    passes = same_traces(seeds[: asked.twice], console) and passes
-    return 0 if passes else 1
+        failed += _told(simulate.run(some, len(some), plan, console), plan)
+    passes = same_traces(seeds[: asked.twice], console)
+    # The failures stand above the tables. Whoever reads only the end of the output needs them, too.
+    for line in failed:
+        console.print(Text(line, style="bold red"), soft_wrap=True)
+    return 0 if passes and not failed else 1
+
+
+def _told(tally: Tally, plan: simulate.Asked) -> list[str]:
+    """The lines that tell of the failed seeds of a sweep."""
+    return [line for result in tally.failed for line in simulate.told(result, plan.task)]
 
 
 def commit() -> str:

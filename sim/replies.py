@@ -43,6 +43,14 @@ def field_of(reply: Reply, name: bytes) -> Reply:
     return None
 
 
+def time_ms(reply: Reply) -> int:
+    """The time in ms that the reply of TIME tells."""
+    assert isinstance(reply, list)
+    seconds, rest = reply
+    assert isinstance(seconds, bytes) and isinstance(rest, bytes)
+    return int(seconds) * 1000 + int(rest) // 1000
+
+
 def figures_of(reply: Reply) -> dict[bytes, bytes]:
     """The names and values of a section of INFO; empty for another reply."""
     text = reply.text if isinstance(reply, VerbatimText) else reply

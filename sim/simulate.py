@@ -72,9 +72,12 @@ def run(seeds: Iterable[int], total: Optional[int], asked: Asked, console: Conso
     return tally
 
 
-def run_failed(asked: Asked, console: Console, path: Path = seeds_module.FILE) -> bool:
-    """Runs every seed that failed once, with its own regions and operations; whether all pass."""
-    passes = True
+def run_failed(asked: Asked, console: Console, path: Path = seeds_module.FILE) -> list[str]:
+    """Runs every seed that failed once, with its own regions and operations.
+
+    Returns the lines that tell of those that fail, none if all pass.
+    """
+    failed: list[str] = []
     by_scale: dict[tuple[int, int, bool], list[int]] = {}
     for one in seeds_module.failed(path):
         by_scale.setdefault((one.regions, one.ops, one.restores), []).append(one.seed)
@@ -86,10 +89,9 @@ def run_failed(asked: Asked, console: Console, path: Path = seeds_module.FILE) -
             highlight=False,
         )
         task = replace(asked.task, regions=regions, ops=ops, restores=restores)
-        passes = (
-            not sweep_shown(seeds, len(seeds), replace(asked, task=task), console).failed and passes
-        )
-    return passes
+        tally = sweep_shown(seeds, len(seeds), replace(asked, task=task), console)
+        failed += [line for result in tally.failed for line in told(result, task)]
+    return failed
 
 
 def sweep_shown(

@@ -24,7 +24,7 @@ from anabranch.sim.history import (
     Words,
 )
 from anabranch.sim.logged import Add, Dot, EffectLog, Logged, decoded
-from anabranch.sim.replies import figures_of
+from anabranch.sim.replies import figures_of, time_ms
 
 Named = tuple[bytes, bytes, bool]
 """(key, entry ID as replies show it, whether the add is idempotent)
@@ -61,6 +61,9 @@ class Ledger:
         self._chains: Final[dict[tuple[int, int], bytes]] = {}
         # By region: (origin, first, last) of the effects that came with snapshots.
         self._joined: Final[dict[int, list[tuple[int, int, int]]]] = {}
+        # By region that was put back to a backup and issues lost counters again: the last counter
+        # before them, until a commit reports them. Above it the log has the former effects.
+        self._anew: Final[dict[int, int]] = {}
         # By region: the adds whose IDs the region chose by its clock, until they are committed.
         self._by_clock: Final[dict[int, list[Named]]] = {region: [] for region in setup.regions}
 
@@ -82,7 +85,8 @@ class Ledger:
         self._by_clock[event.region] = []
 
     def stopped(self, event: Stopped) -> None:
-        """A process has ended."""
+        """A process has ended: what it issued since its last commit is lost."""
+        self._anew.pop(event.region, None)
         if event.how == "gone":
             self.gone.add(event.region)
             del self.now[event.region]
@@ -92,6 +96,7 @@ class Ledger:
     def executed(self, operation: Operation) -> None:
         """A region has computed a reply."""
         assert operation.after is not None
+        self._note_anew(operation.region, operation.before, operation.after)
         self.now[operation.region] = operation.after
         for words, reply in answers(operation):
             request = _by_clock_request(words)
@@ -100,6 +105,8 @@ class Ledger:
 
     def moved(self, event: Moved) -> None:
         """A region's vector moved without a command."""
+        if not event.learned:
+            self._note_anew(event.region, event.before, event.after)
         self.now[event.region] = event.after
         if event.how == "join":
             for origin, last in event.after.items():
@@ -120,6 +127,7 @@ class Ledger:
             self._chains[(region, block.first)] = block.chain
             if block.first <= known:
                 self.rewritten = self.rewritten or block.first
+                self._anew.pop(region, None)
                 self.log.truncate(region, block.first - 1)
             if block.first != self.log.last(region) + 1:
                 self.blind = True
@@ -133,6 +141,12 @@ class Ledger:
                     if named in by_clock:
                         by_clock.remove(named)
                         effect.has_clock = True
+
+    def _note_anew(self, region: int, before: Vector, after: Vector) -> None:
+        """Notes a step in which the region issued counters that the log knows already."""
+        counter = before.get(region, 0)
+        if counter < min(after.get(region, 0), self.log.last(region)):
+            self._anew.setdefault(region, counter)
 
     # -- facts
 
@@ -151,6 +165,8 @@ class Ledger:
     def state_at(self, vector: Vector) -> Optional[State]:
         """The state at a vector by definition; None if not all of its effects are known."""
         if self.blind or any(last > self.log.last(region) for region, last in vector.items()):
+            return None
+        if any(vector.get(region, 0) > counter for region, counter in self._anew.items()):
             return None
         if self._asked[:2] == (vector, self._commits):
             return self._asked[2]
@@ -172,11 +188,7 @@ class Ledger:
 
     def clock_ms(self, region: int) -> int:
         """The region's clock in ms: the highest that it has read (S10.2)."""
-        reply = self.setup.ask(region, (b"TIME",))
-        assert isinstance(reply, list)
-        seconds, rest = reply
-        assert isinstance(seconds, bytes) and isinstance(rest, bytes)
-        return int(seconds) * 1000 + int(rest) // 1000
+        return time_ms(self.setup.ask(region, (b"TIME",)))
 
 
 class LedgerJudge(Checker):

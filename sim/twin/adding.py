@@ -1,7 +1,8 @@
 """XADD, XTRIM, XDEL, XSETID, XCFGSET (S4, S5, S9).
 
 Free: `~` may remove less than its threshold allows. Free: with ACKED, how far a trim that stops in
-one region log goes on in the others.
+one region log goes on in the others. Free: whether something is left of an absent key of which this
+twin holds nothing but pairs that the region may have dropped.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from anabranch.region.engine.replies import OK, ErrorReply, Reply
 from anabranch.sim.twin.arguments import MAX_HALF, MAX_ID, NO_KEY, SYNTAX, entry_id, integer, refuse
 from anabranch.sim.twin.core import TwinCore
 from anabranch.sim.twin.effects import Add, Pairing, content
-from anabranch.sim.twin.losers import answers
+from anabranch.sim.twin.losers import answers, may_be_gone
 from anabranch.sim.twin.replies import Expected, Mismatch
 from anabranch.sim.twin.session import Session, may_issue
 from anabranch.sim.twin.state import NEVER, Dot, Entry, Key
@@ -204,6 +205,11 @@ def prepare(twin: TwinCore, name: bytes) -> Key:
 def clear(twin: TwinCore, key: Key) -> None:
     """Removes everything observed; an infinite deadline outlives those still on their way."""
     if key.has_remnants():
+        if all(may_be_gone(twin, pair) for pair in key.pairs.values()) and not key.holds_more():
+            issued = twin.next_issued()
+            if not isinstance(issued, RemoveObserved) or issued.key != key.name:
+                key.pairs.clear()
+                return
         had_deadlines = bool(key.deadlines)
         twin.issue(RemoveObserved(key.name, twin.vector(), True))
         if had_deadlines:

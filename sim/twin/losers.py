@@ -57,7 +57,7 @@ def _find(
     for other in key.pairs.values():
         loser = loser_of(pair, other, duration_ms)
         if loser is not None and loser.dot[0] == twin.region and loser.dot in key.entries:
-            is_certain = is_new and not (_may_be_gone(twin, pair) or _may_be_gone(twin, other))
+            is_certain = is_new and not (may_be_gone(twin, pair) or may_be_gone(twin, other))
             found[loser.dot] = found.get(loser.dot, False) or is_certain
 
 
@@ -68,7 +68,8 @@ def may_forget(twin: TwinCore) -> bool:
     return limit < 1000
 
 
-def _may_be_gone(twin: TwinCore, pair: Pair) -> bool:
+def may_be_gone(twin: TwinCore, pair: Pair) -> bool:
+    """Whether the region may have dropped the pair by now (S9.2, S9.3)."""
     return pair.is_doubtful or (pair.is_retired and may_forget(twin))
 
 

@@ -313,8 +313,12 @@ class Key:
 
     def has_remnants(self) -> bool:
         """Whether anything is left that a write which creates the key must remove (S10.5)."""
-        parts = (self.entries, self.header, self.groups, self.pairs, self.configurations)
-        return any(parts) or bool(self.deadlines)
+        return bool(self.pairs) or self.holds_more()
+
+    def holds_more(self) -> bool:
+        """Whether anything but pairs is left."""
+        parts = (self.entries, self.header, self.groups, self.deadlines, self.configurations)
+        return any(parts)
 
     def configuration(self) -> Optional[tuple[int, int]]:
         """(duration in s, maxsize) in force; None without XCFGSET (S9.4)."""

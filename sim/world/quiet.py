@@ -11,7 +11,7 @@ from typing import Final
 
 from anabranch.region.engine.replies import Reply
 from anabranch.sim.history import Words
-from anabranch.sim.replies import figures_of
+from anabranch.sim.replies import figures_of, time_ms
 from anabranch.sim.world.draining import Drainer
 from anabranch.sim.world.region import SimulatedRegion
 from anabranch.sim.world.world import World
@@ -41,7 +41,7 @@ def wrong_by(world: World, ask: Ask, soon_ms: int) -> list[str]:
 
     `soon_ms`: the log must be within its bounds where checkpoints are at most so far apart.
     """
-    until_ms = world.scheduler.now_ms + _bound_ms(world)
+    until_ms = world.scheduler.now_ms + _bound_ms(world, ask)
     found = _wrong_now(world, ask, soon_ms)
     while found and world.scheduler.now_ms < until_ms:
         world.scheduler.run_until(world.scheduler.now_ms + _LOOK_MS)
@@ -51,14 +51,18 @@ def wrong_by(world: World, ask: Ask, soon_ms: int) -> list[str]:
     ]
 
 
-def _bound_ms(world: World) -> int:
+def _bound_ms(world: World, ask: Ask) -> int:
     """How long that may take."""
 
     def most(name: str) -> int:
         return max(region.engine.settings.integer(name) for region in world.remaining())
 
+    # A key that one region hides is removed once the last one's clock is past the deadline, too.
+    hides_ms = max(time_ms(ask(region.region_id, (b"TIME",))) for region in world.remaining())
+    apart_ms = hides_ms - min(region.clock.now_ms() for region in world.remaining())
     silence_ms = max(most("crdt-link-silence-ms"), _HEARTBEATS * most("crdt-heartbeat-interval-ms"))
-    return silence_ms + 2 * (most("crdt-reconnect-max-ms") + most("crdt-collect-interval-ms"))
+    intervals_ms = most("crdt-reconnect-max-ms") + most("crdt-collect-interval-ms")
+    return apart_ms + silence_ms + 2 * intervals_ms
 
 
 def _wrong_now(world: World, ask: Ask, soon_ms: int) -> list[str]:

@@ -550,6 +550,26 @@ def test_effects_issued_anew_are_not_learned_ones() -> None:
     assert "that other regions hold" in story.texts()
 
 
+def test_lost_counters_issued_anew_are_known_once_they_are_committed() -> None:
+    """Until then the log has the former effects of these counters. From seed 1059788618091.
+
+    The judge `no_return` took the former effects for the new ones, and saw a removal among them.
+    """
+    story = Story()
+    story.add(1, "1000-1", "a")
+    story.add(1, "1000-1001", "b")
+    story.commit(1)
+    story.crash(1, "backup", {1: 1})
+    story.chains[1] = bytes(16)
+    story.add(1, "1002-1", "c")
+    assert story.vector(1) == {1: 2} and story.ledger.state_at({1: 1}) is not None
+    assert story.ledger.state_at({1: 2}) is None
+    story.commit(1)
+    state = story.ledger.state_at({1: 2})
+    assert state is not None
+    assert {add.shown_id for add in state.key(KEY).adds.values()} == {b"1000-1", b"1002-1"}
+
+
 # -- units and blocks
 
 

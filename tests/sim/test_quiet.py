@@ -47,6 +47,19 @@ def test_a_figure_that_stays_wrong(level: World, figure: bytes, value: bytes, te
     assert len(found) == 1 and found[0].startswith(text)
 
 
+def test_a_key_that_another_clock_does_not_hide_yet(level: World) -> None:
+    """S10.3: the region whose deadline won waits for the last clock. From seed 95102862."""
+    for region in level.remaining():
+        level.ask(region.region_id, (b"CONFIG", b"SET", b"crdt-expiry-grace-ms", b"3600000"))
+    at_ms = max(region.now_ms() for region in level.remaining()) + 100
+    level.regions[2].clock.offset_ms -= 30_000
+    level.ask(1, (b"XADD", b"k", b"*", b"a", b"b"))
+    level.ask(1, (b"PEXPIREAT", b"k", b"%d" % at_ms))
+    began_ms = level.scheduler.now_ms
+    assert quiet.wrong(level) == []
+    assert level.scheduler.now_ms > began_ms + 20_000
+
+
 def test_a_log_that_stays_too_large(level: World) -> None:
     level.regions[1].driver.log.size.bytes += 1 << 40
     (text,) = quiet.wrong_by(level, level.ask, 10_000)

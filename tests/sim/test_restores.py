@@ -201,7 +201,7 @@ def test_failed_seeds_run_with_their_restores(tmp_path: Path) -> None:
     path = tmp_path / "failed.txt"
     path.write_text("1 3 10+restores one\n2 3 10 another\n")
     on = Console(file=io.StringIO(), width=160)
-    assert simulate.run_failed(simulate.Asked(), on, path)
+    assert simulate.run_failed(simulate.Asked(), on, path) == []
     assert isinstance(on.file, io.StringIO)
     lines = [line for line in on.file.getvalue().splitlines() if "failed once" in line]
     assert lines == [

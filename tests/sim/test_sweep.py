@@ -9,13 +9,14 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from anabranch import build
-from anabranch.sim import simulate
+from anabranch.sim import ci, simulate
 from anabranch.sim.draw import FAULTS, draw_plan
 from anabranch.sim.history import Violation
 from anabranch.sim.replay import replay
@@ -210,6 +211,22 @@ def test_a_sweep_tells_of_a_failure_and_how_to_replay_it(planted: str) -> None:
     assert "seeds/s" in text and "simulated hours per hour" in text
 
 
+def test_ci_names_the_failed_seeds_at_the_end(
+    planted: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They stand above four tables, which are all that the end of a long output shows."""
+    task = partial(Task, 2, 10, ("kill",), judges=(__import__(planted).AlwaysFails,))
+    monkeypatch.setattr(ci, "Task", lambda regions=2, restores=False: task(restores=restores))
+    monkeypatch.setattr(ci, "same_traces", lambda seeds, console: True)
+    monkeypatch.setattr(simulate, "run_failed", lambda plan, console: [])
+    monkeypatch.setattr(simulate, "write_stories", lambda failed, plan, console: None)
+    assert ci.main(["--seeds", "5", "--jobs", "1", "--text", "x"]) == 1
+    lines = capsys.readouterr().out.rstrip("\n").split("\n")
+    (seed, *_) = chosen_by("x", 5)
+    assert lines[-1].startswith(f"  anabranch simulate --replay {seed}")
+    assert lines[-1].endswith(" --restores") and f"seed {seed} FAILED" in lines[-8:]
+
+
 def test_no_violation_is_said() -> None:
     on = console()
     assert not simulate.run(range(2), 2, simulate.Asked(Task(2, 10), shrink_s=0), on).failed
@@ -236,7 +253,7 @@ def test_failed_seeds_run_with_their_own_scale(tmp_path: Path) -> None:
     path = tmp_path / "failed.txt"
     path.write_text("1 2 10 one\n2 2 10 another\n3 3 15 a third\n")
     on = console()
-    assert simulate.run_failed(simulate.Asked(), on, path)
+    assert simulate.run_failed(simulate.Asked(), on, path) == []
     assert "2 seeds that failed once, of 2 regions and 10 operations" in printed(on)
     assert "1 seed that failed once, of 3 regions and 15 operations" in printed(on)
 

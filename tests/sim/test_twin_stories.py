@@ -14,6 +14,7 @@ from anabranch.sim import calls
 from anabranch.sim.calls import Call, Facts
 from anabranch.sim.run import run_seed
 from anabranch.sim.twin.looks import pending_questions
+from anabranch.sim.twin.state import Pair
 from tests.sim.tapped import Tapped, tapped
 
 
@@ -353,6 +354,20 @@ def test_a_key_is_looked_at_with_every_form_of_xpending() -> None:
     replies = [us.ok(one.decode()) for one in words]
     assert replies[1:] == [[[b"1000-2001", b"c", 1000, 1]], [b"0-0", [], []]]
     assert pending_questions(None, 0) == [] and not twin.violations
+
+
+@pytest.mark.parametrize("is_doubtful", [True, False])
+def test_a_pair_that_the_region_may_have_dropped_need_not_be_left(is_doubtful: bool) -> None:
+    """S10.5: what is left of an absent key goes before it is created. From seed 95100426."""
+    twin, (us,) = tapped()
+    us.ok("XLEN k")
+    held = twin.regions[1].state
+    pair = Pair((2, 1), 1, b"p", b"i", 0, {}, 0)
+    pair.is_doubtful = is_doubtful
+    held.key(b"k").pairs[pair.dot] = pair
+    us.ok("XGROUP CREATE k g $ MKSTREAM")
+    assert bool(twin.violations) is not is_doubtful, twin.violations
+    assert is_doubtful or "remove observed" in twin.violations[0].text
 
 
 # -- memory
