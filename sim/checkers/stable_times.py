@@ -7,8 +7,9 @@ that a restored disk lost aside.
 
 Only IDs that a region chose by its clock (`*`) count: IDs given by clients and copies of RENAME
 void a T. So does a region that is gone for good: of its entries nothing is demanded from then on.
-And once all regions that are left have been put back to backups since, no disk holds a clock that
-reaches T: a region whose clock is behind finds nobody who tells it the floor.
+And once all regions that are left have been put back to backups, no disk holds a clock that reaches
+T: a region whose clock is behind finds nobody who tells it the floor. A region may be put back
+before T is told by another one, which still counts on the clock of its former life.
 """
 
 from __future__ import annotations
@@ -81,6 +82,8 @@ class StableTimes(LedgerJudge):
         self._newest: dict[int, Told] = {}
         # By region: the highest counter that it has committed.
         self._committed: dict[int, int] = dict.fromkeys(setup.regions, 0)
+        # By region: the highest clock read since its disk was last put back to a backup.
+        self._clocks: dict[int, int] = dict.fromkeys(setup.regions, 0)
         self._starts: dict[int, int] = dict.fromkeys(setup.regions, 0)
         self._gone: frozenset[int] = frozenset()
         self._turn = 0
@@ -89,6 +92,7 @@ class StableTimes(LedgerJudge):
 
     def executed(self, operation: Operation) -> None:
         super().executed(operation)
+        self._read(operation.region, operation.clock_ms)
         if operation.argv[0].upper() == b"CRDT.STABLE" and isinstance(operation.reply, int):
             assert operation.after is not None
             self._tell(operation.region, operation.reply, operation.after, operation.at_ms)
@@ -112,8 +116,12 @@ class StableTimes(LedgerJudge):
     def _tell(self, region: int, ms: int, vector: Vector, at_ms: int) -> None:
         if ms == 0:
             return
-        left = set(self.setup.regions) - self._gone
-        told = Told(region, self._starts[region], ms, dict(vector), at_ms, self._gone, left)
+        remembering = {
+            one
+            for one in set(self.setup.regions) - self._gone
+            if one not in self.ledger.restored or self._clocks[one] >= ms
+        }
+        told = Told(region, self._starts[region], ms, dict(vector), at_ms, self._gone, remembering)
         known = self._newest.get(region)
         if known is not None and known.ms >= ms and known.without == told.without:
             return  # The earlier time demands more.
@@ -123,6 +131,10 @@ class StableTimes(LedgerJudge):
         for other in sorted(self._newest):
             if other != region:
                 self._compare(told, self._newest[other])
+
+    def _read(self, region: int, clock_ms: int) -> None:
+        """A region has read its clock."""
+        self._clocks[region] = max(self._clocks[region], clock_ms)
 
     def _compare(self, one: Told, other: Told) -> None:
         """Both regions must have applied the same entries below the lower time."""
@@ -158,6 +170,7 @@ class StableTimes(LedgerJudge):
 
     def moved(self, event: Moved) -> None:
         super().moved(event)
+        self._read(event.region, event.clock_ms)
         highest = self._highest[event.region]
         for origin, counter in event.after.items():
             if origin == event.region and not event.learned:
@@ -191,6 +204,7 @@ class StableTimes(LedgerJudge):
         if event.how == "backup":
             # The disk may have lost what the region had when it told its times.
             self._newest.pop(region, None)
+            self._clocks[region] = 0
             self._forget(region)
         # The former process lost its own effects that were not on disk, and their counters are
         # issued again. `_issued_again` sees the counters that a backup takes back.

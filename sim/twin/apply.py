@@ -42,7 +42,7 @@ def apply(state: State, effect: Plain, dot: Dot, is_issued: bool) -> None:
         if not isinstance(effect, Announce):
             key.changes += 1
         if isinstance(effect, Add):
-            _add(state, key, effect, dot)
+            _add(state, key, effect, dot, is_issued)
         elif isinstance(effect, RemoveEntries):
             for one in effect.dots:
                 _drop(key, one)
@@ -84,14 +84,14 @@ def apply(state: State, effect: Plain, dot: Dot, is_issued: bool) -> None:
 # -- entries
 
 
-def _add(state: State, key: Key, effect: Add, dot: Dot) -> None:
+def _add(state: State, key: Key, effect: Add, dot: Dot, is_issued: bool) -> None:
     key.put(Entry(dot, effect.entry_id, effect.fields))
     key.header[dot[0]] = (dot[1], effect.entry_id)
     key.added += 1
     state.added.append(key.name)
     one = effect.pairing
     if one is not None:
-        held_ms = one.recorded_ms if dot[0] == state.region else state.clock_ms
+        held_ms = one.recorded_ms if is_issued else state.clock_ms
         pair = Pair(dot, effect.entry_id, one.pid, one.iid, one.recorded_ms, one.vector, held_ms)
         state.arrivals += 1
         pair.arrival = state.arrivals

@@ -710,6 +710,24 @@ def test_a_time_that_no_disk_remembers_is_void(put_back: tuple[int, ...]) -> Non
     assert story.found() == ([] if len(put_back) == 2 else ["stable_times"])
 
 
+@pytest.mark.parametrize("clock_ms", [1000, 1001])
+def test_a_time_that_rests_on_the_clock_of_a_former_life(clock_ms: int) -> None:
+    """Seed 95303639: region 1 was put back, and region 2 had not heard of it when it told a time.
+
+    Then region 2 was put back, too. The new life of region 1 remembers only the clock it has read.
+    """
+    story = Story()
+    story.crash(1, "backup", {})
+    story.at(clock_ms)
+    story.command(1, "XRANGE k - +", [])
+    story.at(1000)
+    told(story, 2, 1001)
+    story.crash(2, "backup", {})
+    story.add(1, "1000-1", "a")
+    story.commit(1)
+    assert story.found() == ([] if clock_ms == 1000 else ["stable_times"])
+
+
 def test_a_region_that_is_gone_remembers_no_time() -> None:
     story = Story(3)
     told(story, 2, 1001)

@@ -13,8 +13,10 @@ from anabranch.region.engine.settings import Settings
 from anabranch.sim import calls
 from anabranch.sim.calls import Call, Facts
 from anabranch.sim.run import run_seed
+from anabranch.sim.twin.apply import apply
+from anabranch.sim.twin.effects import Add, Pairing
 from anabranch.sim.twin.looks import pending_questions
-from anabranch.sim.twin.state import Pair
+from anabranch.sim.twin.state import Pair, State
 from tests.sim.tapped import Tapped, tapped
 
 
@@ -368,6 +370,16 @@ def test_a_pair_that_the_region_may_have_dropped_need_not_be_left(is_doubtful: b
     us.ok("XGROUP CREATE k g $ MKSTREAM")
     assert bool(twin.violations) is not is_doubtful, twin.violations
     assert is_doubtful or "remove observed" in twin.violations[0].text
+
+
+@pytest.mark.parametrize("is_issued, held_ms", [(True, 1000), (False, 1900)])
+def test_an_own_pair_that_came_back_is_held_since_then(is_issued: bool, held_ms: int) -> None:
+    """S9.1: a restored region holds it since a peer sent it again. From seed 95302072."""
+    state = State(1)
+    state.clock_ms = 1900
+    pairing = Pairing(b"p", b"i", 1000, {})
+    apply(state, Add(b"k", 1000 << 64 | 1, [b"a", b"b"], pairing), (1, 1), is_issued)
+    assert [pair.held_ms for pair in state.key(b"k").pairs.values()] == [held_ms]
 
 
 # -- memory
