@@ -53,13 +53,17 @@ class Checkpoints:
     def is_due(self, steady_ms: int) -> bool:
         """Whether to begin a checkpoint: state changed, and enough time passed or log was written.
 
+        A log that is too large counts as a change: only a checkpoint shortens it. It may be so
+        although nothing changes, after a start or a new setting.
+
         Never while commits fail, nor while streams that FLUSHALL dropped are being freed.
         """
         state = self._engine.state
         keyspace = state.keyspace
         if state.disk.error or keyspace.is_freeing():
             return False
-        if not (keyspace.dirty or keyspace.is_dirty or state.changes_since_checkpoint()):
+        has_changed = keyspace.dirty or keyspace.is_dirty or state.changes_since_checkpoint()
+        if not (has_changed or self._log.is_too_large()):
             return False
         if self.grown_bytes() >= state.settings.integer("crdt-checkpoint-max-bytes"):
             return True

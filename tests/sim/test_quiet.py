@@ -60,6 +60,20 @@ def test_a_key_that_another_clock_does_not_hide_yet(level: World) -> None:
     assert level.scheduler.now_ms > began_ms + 20_000
 
 
+def test_a_smaller_bound_shortens_the_log_of_an_idle_region(level: World) -> None:
+    """Only checkpoints shorten it, and there were none without changes. From seed 95401754."""
+    level.ask(1, (b"CONFIG", b"SET", b"crdt-checkpoint-interval-ms", b"100"))
+    level.ask(1, (b"CONFIG", b"SET", b"crdt-log-max-effects", b"0"))
+    for _ in range(3):
+        level.ask(1, (b"XADD", b"k", b"*", b"a", b"b"))
+    assert quiet.wrong(level) == []
+    log = level.regions[1].driver.log
+    assert log.size.effects > 1
+    level.ask(1, (b"CONFIG", b"SET", b"crdt-log-max-effects", b"1"))
+    level.scheduler.run_until(level.scheduler.now_ms + 1000)
+    assert log.size.effects <= 1 and not log.is_too_large()
+
+
 def test_a_log_that_stays_too_large(level: World) -> None:
     level.regions[1].driver.log.size.bytes += 1 << 40
     (text,) = quiet.wrong_by(level, level.ask, 10_000)
