@@ -24,7 +24,6 @@ from anabranch import build
 from anabranch.sim import simulate
 from anabranch.sim.seeds import chosen_by
 from anabranch.sim.sweep import Task
-from anabranch.sim.tally import Tally
 
 # The sizes of the clusters whose regions are restored from backups.
 RESTORED_REGIONS: Final = (3, 4)
@@ -55,24 +54,19 @@ def main(arguments: Optional[list[str]] = None) -> int:
     )
     plan = simulate.Asked(Task(), asked.jobs, stories=asked.stories)
     failed = simulate.run_failed(plan, console)
-    failed += _told(simulate.run(seeds, len(seeds), plan, console), plan)
+    failed += simulate.told_all(simulate.run(seeds, len(seeds), plan, console), plan.task)
     some = seeds[: len(seeds) // 5]
     for regions in RESTORED_REGIONS:
         console.print(f"restores without --restored, {regions} regions:", highlight=False)
         plan = simulate.Asked(
             Task(regions=regions, restores=True), asked.jobs, stories=asked.stories
         )
-        failed += _told(simulate.run(some, len(some), plan, console), plan)
+        failed += simulate.told_all(simulate.run(some, len(some), plan, console), plan.task)
     passes = same_traces(seeds[: asked.twice], console)
     # The failures stand above the tables. Whoever reads only the end of the output needs them, too.
     for line in failed:
         console.print(Text(line, style="bold red"), soft_wrap=True)
     return 0 if passes and not failed else 1
-
-
-def _told(tally: Tally, plan: simulate.Asked) -> list[str]:
-    """The lines that tell of the failed seeds of a sweep."""
-    return [line for result in tally.failed for line in simulate.told(result, plan.task)]
 
 
 def commit() -> str:

@@ -90,7 +90,7 @@ def run_failed(asked: Asked, console: Console, path: Path = seeds_module.FILE) -
         )
         task = replace(asked.task, regions=regions, ops=ops, restores=restores)
         tally = sweep_shown(seeds, len(seeds), replace(asked, task=task), console)
-        failed += [line for result in tally.failed for line in told(result, task)]
+        failed += told_all(tally, task)
     return failed
 
 
@@ -132,6 +132,11 @@ def told(result: Result, task: Task) -> list[str]:
         lines.append(f"  … and {len(result.violations) - SHOWN_MAX} more")
     lines.append(f"  anabranch simulate --replay {result.seed}{options_of(task)}")
     return lines
+
+
+def told_all(tally: Tally, task: Task) -> list[str]:
+    """The lines that tell of the failed seeds of a sweep."""
+    return [line for result in tally.failed for line in told(result, task)]
 
 
 def _tell(result: Result, task: Task, console: Console) -> None:

@@ -204,16 +204,18 @@ def prepare(twin: TwinCore, name: bytes) -> Key:
 
 def clear(twin: TwinCore, key: Key) -> None:
     """Removes everything observed; an infinite deadline outlives those still on their way."""
-    if key.has_remnants():
-        if all(may_be_gone(twin, pair) for pair in key.pairs.values()) and not key.holds_more():
-            issued = twin.next_issued()
-            if not isinstance(issued, RemoveObserved) or issued.key != key.name:
-                key.pairs.clear()
-                return
-        had_deadlines = bool(key.deadlines)
-        twin.issue(RemoveObserved(key.name, twin.vector(), True))
-        if had_deadlines:
-            twin.issue(SetDeadline(key.name, NEVER, []))
+    if not key.has_remnants():
+        return
+    is_certain = key.holds_more() or not all(may_be_gone(twin, one) for one in key.pairs.values())
+    issued = twin.next_issued()
+    is_issued = isinstance(issued, RemoveObserved) and issued.key == key.name
+    if not is_certain and not is_issued:
+        key.pairs.clear()
+        return
+    had_deadlines = bool(key.deadlines)
+    twin.issue(RemoveObserved(key.name, twin.vector(), True))
+    if had_deadlines:
+        twin.issue(SetDeadline(key.name, NEVER, []))
 
 
 # -- trimming
