@@ -1,9 +1,10 @@
 """XADDs per second of a region that is watched, beside a region that nobody watches.
 
 Watched: a page of the console follows the stream that is written, and one of its entries is
-explained once a second. Both are measured in alternating runs of redis-benchmark, so that other
-work on the machine affects both; each run begins with an empty stream. A ratio is the watched rate
-divided by the other rate of the same turn.
+explained once a second. One run of redis-benchmark is measured in slices of two seconds, watched
+and not; it pauses between them. Slices side by side form a pair, in turning order. Other work on
+the machine lasts longer than a slice, so it affects both, and many pairs even out the rest. A ratio
+is the watched rate divided by the other rate of the pair. Each run begins with an empty stream.
 
 No setting turns the index of the log by key off. To have its cost in the ratios, install a build
 without it elsewhere (`no_key_index.patch` takes it out), and name its Python with `--without`. The
@@ -14,11 +15,14 @@ from __future__ import annotations
 
 import argparse
 import http.client
+import math
 import re
+import signal
 import socket
 import sys
 import threading
-from statistics import median
+import time
+from statistics import geometric_mean, median, stdev
 from urllib.parse import urlencode
 
 from anabranch.bench.acceptance.console import CONSOLE_PORT, console
@@ -30,9 +34,15 @@ PROGRAMS = {"redis-benchmark": "redis-tools"}
 KEY = "s"
 VALUE = "0123456789abcdef"
 RATIO_LEAST = 0.97
-# (clients, commands in flight per client, requests of one run)
-SHAPES = ((50, 1, 150_000), (50, 16, 1_000_000))
+# (clients, commands in flight per client)
+SHAPES = ((50, 1), (50, 16))
 EXPLAIN_PAUSE_S = 1.0
+PAIRS_PER_RUN = 4
+# After a load goes on, and a page has opened, this passes before a slice begins.
+_SETTLE_S = 0.5
+_SLICE_S = 2.0
+# More requests than a run can send.
+_NO_END = 1_000_000_000
 _NAMES = ("us", "eu", "ap")
 _PATIENCE_S = 60.0
 
@@ -126,16 +136,87 @@ class Watching:
         door.close()
 
 
+class Load:
+    """redis-benchmark that adds to the stream of a region. It pauses until a rate is measured."""
+
+    def __init__(self, region: RegionProcess, clients: int, pipeline: int) -> None:
+        self.region = region
+        words = ("XADD", KEY, "*", "f", VALUE)
+        self._process = redis_benchmark(region, _NO_END, clients, pipeline, *words)
+        self._process.send_signal(signal.SIGSTOP)
+
+    def __enter__(self) -> Load:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def rate(self) -> float:
+        """Goes on for the time of a slice; returns the XADDs per second that were executed."""
+        with self.region.wire() as wire:
+
+            def length() -> int:
+                reply = wire.call("XLEN", KEY)
+                assert isinstance(reply, int)
+                return reply
+
+            self._process.send_signal(signal.SIGCONT)
+            time.sleep(_SETTLE_S)
+            before, began_s = length(), time.perf_counter()
+            time.sleep(_SLICE_S)
+            rate = (length() - before) / (time.perf_counter() - began_s)
+            self._process.send_signal(signal.SIGSTOP)
+        if rate <= 0:
+            raise ClusterError(f"redis-benchmark adds nothing to {self.region.name}")
+        return rate
+
+
+class Pairs:
+    """Rates of slices side by side, and what the watched ones showed."""
+
+    def __init__(self) -> None:
+        self.watched: list[float] = []
+        self.plain: list[float] = []
+        self.events = 0
+        self.explained = 0
+
+    def measure(self, watched: Load, plain: Load, watched_first: bool, explain_s: float) -> None:
+        """Measures one pair."""
+        for is_watched in (watched_first, not watched_first):
+            if not is_watched:
+                self.plain.append(plain.rate())
+                continue
+            with Watching(watched.region, explain_s) as watching:
+                self.watched.append(watched.rate())
+            self.events += watching.events
+            self.explained += watching.explained
+
+    def show(self, figures: Figures, name: str, least: float | None) -> None:
+        """Shows rates and ratios. `least`: None requires no ratio."""
+        ratios = [one / two for one, two in zip(self.watched, self.plain, strict=True)]
+        middle = geometric_mean(ratios)
+        error = stdev(ratios) / math.sqrt(len(ratios))
+        figures.show(f"{name}: watched", _spread(self.watched, ",.0f"), "XADD/s")
+        figures.show(f"{name}: not watched", _spread(self.plain, ",.0f"), "XADD/s")
+        figures.show(f"{name}: ratios of {len(ratios)} pairs", _spread(ratios, ".3f"))
+        figures.show(f"{name}: mean of the ratios", f"{middle:.3f}, standard error {error:.3f}")
+        shown = f"{self.events:,}, {self.explained:,}"
+        figures.show(f"{name}: states shown, entries explained", shown)
+        figures.require(f"{name}: the page followed the stream", self.events > 0, self.events)
+        if least is not None:
+            figures.require(f"{name}: mean of the ratios at least {least}", middle >= least, middle)
+
+
 def compare(
     figures: Figures,
-    rounds: int,
-    scale: float,
+    runs: int,
     regions: int,
     other: str,
     least: float | None,
     explain_s: float = EXPLAIN_PAUSE_S,
 ) -> None:
-    """Measures rates in alternating runs of each shape. `least`: None requires no ratio."""
+    """Measures pairs of each shape. `least`: None requires no ratio."""
     with BuildCluster(regions) as watched, BuildCluster(regions, other) as plain:
         _start(watched)
         show_build(figures, watched["us"])
@@ -143,16 +224,23 @@ def compare(
             _start(plain)
             figures.show("not watched", f"regions of {other}")
         with console(watched):
-            for clients, pipeline, requests in SHAPES:
-                _compare_shape(
-                    figures,
-                    watched["us"],
-                    (plain if other else watched)["us"],
-                    (clients, pipeline, max(100, int(requests * scale))),
-                    rounds,
-                    least,
-                    explain_s,
-                )
+            for clients, pipeline in SHAPES:
+                pairs = Pairs()
+                for _ in range(runs):
+                    _empty(watched["us"])
+                    with Load(watched["us"], clients, pipeline) as load:
+                        if other:
+                            _empty(plain["us"])
+                            with Load(plain["us"], clients, pipeline) as other_load:
+                                _measure_run(pairs, load, other_load, explain_s)
+                        else:
+                            _measure_run(pairs, load, load, explain_s)
+                pairs.show(figures, f"-c {clients} -P {pipeline}", least)
+
+
+def _measure_run(pairs: Pairs, watched: Load, plain: Load, explain_s: float) -> None:
+    for number in range(PAIRS_PER_RUN):
+        pairs.measure(watched, plain, number % 2 == 0, explain_s)
 
 
 def _start(cluster: ProcessCluster) -> None:
@@ -161,51 +249,6 @@ def _start(cluster: ProcessCluster) -> None:
         cluster.start(_NAMES[0])
     else:
         cluster.start_all()
-
-
-def _compare_shape(
-    figures: Figures,
-    watched: RegionProcess,
-    plain: RegionProcess,
-    shape: tuple[int, int, int],
-    rounds: int,
-    least: float | None,
-    explain_s: float,
-) -> None:
-    rates: dict[bool, list[float]] = {True: [], False: []}
-    events = explained = 0
-    for turn in range(rounds):
-        for is_watched in (True, False) if turn % 2 == 0 else (False, True):
-            region = watched if is_watched else plain
-            _empty(watched)
-            _empty(plain)
-            if is_watched:
-                with Watching(region, explain_s) as watching:
-                    rates[True].append(_rate(region, *shape))
-                events += watching.events
-                explained += watching.explained
-            else:
-                rates[False].append(_rate(region, *shape))
-    ratios = [one / two for one, two in zip(rates[True], rates[False], strict=True)]
-    name = f"-c {shape[0]} -P {shape[1]}"
-    figures.show(f"{name}: watched", _spread(rates[True], ",.0f"), "XADD/s")
-    figures.show(f"{name}: not watched", _spread(rates[False], ",.0f"), "XADD/s")
-    figures.show(f"{name}: ratios", _spread(ratios, ".3f"))
-    figures.show(f"{name}: states shown, entries explained", f"{events:,}, {explained:,}")
-    figures.require(f"{name}: the page followed the stream", events > 0, events)
-    if least is not None:
-        found = sum(rates[True]) / sum(rates[False])
-        figures.require(f"{name}: ratio of the means at least {least}", found >= least, found)
-
-
-def _rate(region: RegionProcess, clients: int, pipeline: int, requests: int) -> float:
-    """XADDs per second, as redis-benchmark measures them."""
-    process = redis_benchmark(region, requests, clients, pipeline, "XADD", KEY, "*", "f", VALUE)
-    output = process.communicate()[0].decode(errors="replace")
-    found = re.findall(r"([0-9.]+) requests per second", output)
-    if process.returncode != 0 or not found or "rror from server" in output:
-        raise ClusterError(f"redis-benchmark failed: {output[-500:]}")
-    return float(found[-1])
 
 
 def _spread(values: list[float], form: str) -> str:
@@ -226,8 +269,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="anabranch bench acceptance.watched_rate", description=__doc__
     )
-    parser.add_argument("--rounds", type=int, default=10, help="turns of each shape")
-    parser.add_argument("--scale", type=float, default=1.0, help="multiplies the requests of a run")
+    parser.add_argument(
+        "--runs", type=int, default=8, help=f"runs of each shape, with {PAIRS_PER_RUN} pairs each"
+    )
     parser.add_argument("--regions", type=int, default=1, choices=(1, 2, 3))
     parser.add_argument(
         "--explain-s", type=float, default=EXPLAIN_PAUSE_S, help="seconds between explanations"
@@ -235,15 +279,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--without", default="", metavar="PYTHON", help="of the other build")
     given = parser.parse_args(arguments)
     figures = Figures("XADDs per second, watched and not")
-    compare(
-        figures,
-        given.rounds,
-        given.scale,
-        given.regions,
-        given.without,
-        RATIO_LEAST,
-        given.explain_s,
-    )
+    compare(figures, given.runs, given.regions, given.without, RATIO_LEAST, given.explain_s)
     return figures.finish()
 
 
