@@ -16,10 +16,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Final, Optional
+from typing import Final, Optional, Union
 
 from mypy_extensions import mypyc_attr
 
+from anabranch.crdt.ids import MAX_HALF, make
 from anabranch.crdt.vector import Dot, Vector, covers
 
 
@@ -29,6 +30,9 @@ class Pair:
 
     `recorded_ms` is the time at which the adder recorded the pair; `vector` covers the effects that
     the adder had applied; `held_ms` is the time since which this region has held the pair.
+
+    A region can hold a million pairs, so a pair holds plain numbers, and shares what it can: the
+    pairs of one region that were added between two merges have seen the same of all others.
     """
 
     def __init__(
@@ -43,16 +47,64 @@ class Pair:
     ) -> None:
         self.pid: Final = pid
         self.iid: Final = iid
-        self.dot: Final = dot
-        self.entry_id: Final = entry_id
+        self.region_id: Final = dot[0]
+        self.counter: Final = dot[1]
+        self._ms: Final = entry_id >> 64
+        self._seq: Final = entry_id & MAX_HALF
         self.recorded_ms: Final = recorded_ms
-        self.vector: Final = vector
         self.held_ms: Final = held_ms
         self.is_retired = False
+        # What the adder had seen of its own region and of all others.
+        self._seen_own: Final = vector.get(dot[0], 0)
+        self._seen = vector
 
-    def order(self) -> tuple[int, int]:
+    @property
+    def dot(self) -> Dot:
+        return (self.region_id, self.counter)
+
+    @property
+    def entry_id(self) -> int:
+        return make(self._ms, self._seq)
+
+    @property
+    def vector(self) -> Vector:
+        """A copy of the vector."""
+        vector = dict(self._seen)
+        vector[self.region_id] = self._seen_own
+        if not self._seen_own:
+            del vector[self.region_id]
+        return vector
+
+    def share(self, seen: Optional[Vector]) -> Vector:
+        """Takes over what another pair of the region has seen of all others, if it is the same.
+
+        Returns what this pair has seen of them.
+        """
+        if seen is None or not self._has_seen_all(seen):
+            seen = self._seen.copy()
+            seen.pop(self.region_id, None)
+        self._seen = seen
+        return seen
+
+    def _has_seen_all(self, seen: Vector) -> bool:
+        own = 1 if self.region_id in self._seen else 0
+        if len(self._seen) - own != len(seen):
+            return False
+        return all(self._seen.get(region_id, -1) == seen[region_id] for region_id in seen)
+
+    def has_seen(self, other: Pair) -> bool:
+        """Whether its adder had applied the other add."""
+        if other.region_id == self.region_id:
+            return other.counter <= self._seen_own
+        return covers(self._seen, other.region_id, other.counter)
+
+    def is_stable(self, stable: Vector) -> bool:
+        """Whether the stable vector covers its add."""
+        return covers(stable, self.region_id, self.counter)
+
+    def order(self) -> tuple[int, int, int]:
         """Returns the sort key by which the lower pair of a conflict wins (S9.2)."""
-        return (self.entry_id, self.dot[0])
+        return (self._ms, self._seq, self.region_id)
 
 
 def is_conflict(one: Pair, other: Pair, duration_ms: int) -> bool:
@@ -61,9 +113,9 @@ def is_conflict(one: Pair, other: Pair, duration_ms: int) -> bool:
     Neither adder had seen the other add, and the two were recorded at most the duration apart.
     """
     return (
-        one.dot != other.dot
-        and not covers(one.vector, *other.dot)
-        and not covers(other.vector, *one.dot)
+        (one.region_id != other.region_id or one.counter != other.counter)
+        and not one.has_seen(other)
+        and not other.has_seen(one)
         and abs(one.recorded_ms - other.recorded_ms) <= duration_ms
     )
 
@@ -93,14 +145,24 @@ class Producer:
 
     def __init__(self) -> None:
         self.order: deque[Pair] = deque()
-        self.by_iid: dict[bytes, list[Pair]] = {}
+        # The pair of each idempotent ID, or all of them where there are several.
+        self._by_iid: dict[bytes, Union[Pair, list[Pair]]] = {}
         # Number of retired pairs: they stand at the beginning of the order.
         self.retired = 0
+        # No answering pair was held since before this time.
+        self.oldest_ms = NO_LIMIT
+
+    def of(self, iid: bytes) -> list[Pair]:
+        """Returns the pairs with that idempotent ID, in no particular order."""
+        found = self._by_iid.get(iid)
+        if found is None:
+            return []
+        return found if isinstance(found, list) else [found]
 
     def add(self, pair: Pair) -> None:
         """Adds the newest pair."""
         self.order.append(pair)
-        self.by_iid.setdefault(pair.iid, []).append(pair)
+        self._name(pair)
 
     def insert(self, pair: Pair) -> None:
         """Adds a pair after the last answering pair that was recorded no later.
@@ -115,24 +177,69 @@ class Producer:
         while index > self.retired and order[index - 1].recorded_ms > pair.recorded_ms:
             index -= 1
         order.insert(index, pair)
-        self.by_iid.setdefault(pair.iid, []).append(pair)
+        self._name(pair)
+
+    def _name(self, pair: Pair) -> None:
+        """Makes a pair known by its idempotent ID."""
+        self.oldest_ms = min(self.oldest_ms, pair.held_ms)
+        found = self._by_iid.get(pair.iid)
+        if found is None:
+            self._by_iid[pair.iid] = pair
+        elif isinstance(found, list):
+            found.append(pair)
+        else:
+            self._by_iid[pair.iid] = [found, pair]
+
+    def _forget(self, pair: Pair) -> None:
+        """Drops the name of a pair that has left the order."""
+        found = self._by_iid[pair.iid]
+        if isinstance(found, list):
+            found.remove(pair)
+            if len(found) == 1:
+                self._by_iid[pair.iid] = found[0]
+        else:
+            del self._by_iid[pair.iid]
+
+    def retire_oldest(self) -> Pair:
+        """Retires the oldest answering pair."""
+        pair = self.order[self.retired]
+        pair.is_retired = True
+        self.retired += 1
+        return pair
 
     def forget_oldest(self) -> None:
         """Drops the oldest pair, which must be retired."""
-        pair = self.order.popleft()
+        self._forget(self.order.popleft())
         self.retired -= 1
-        same = self.by_iid[pair.iid]
-        same.remove(pair)
-        if not same:
-            del self.by_iid[pair.iid]
 
-    def keep(self, kept: list[Pair]) -> None:
-        """Drops all pairs but `kept`."""
-        self.order = deque(kept)
-        self.retired = sum(1 for pair in kept if pair.is_retired)
-        self.by_iid = {}
-        for pair in kept:
-            self.by_iid.setdefault(pair.iid, []).append(pair)
+    def collect_retired(self, stable: Vector) -> None:
+        """Drops the retired pairs whose add is stable."""
+        kept: list[Pair] = []
+        for _ in range(self.retired):
+            pair = self.order.popleft()
+            if pair.is_stable(stable):
+                self._forget(pair)
+            else:
+                kept.append(pair)
+        self.retired = len(kept)
+        kept.reverse()
+        self.order.extendleft(kept)
+
+    def keep(self, is_kept: Callable[[Pair], bool]) -> None:
+        """Drops all pairs but those that are kept."""
+        before = self.order
+        self.order = deque()
+        self.retired = 0
+        self.oldest_ms = NO_LIMIT
+        for pair in before:
+            if not is_kept(pair):
+                self._forget(pair)
+                continue
+            self.order.append(pair)
+            if pair.is_retired:
+                self.retired += 1
+            else:
+                self.oldest_ms = min(self.oldest_ms, pair.held_ms)
 
 
 @mypyc_attr(acyclic=True)
@@ -147,9 +254,11 @@ class Pairs:
         # The earliest time at which the age of a stable pair allows its collection.
         self._next_ms = 0
         self._duration_ms = 0
-        # No pair was held since before this time, and whether there may be retired ones.
+        # No answering pair was held since before this time, and whether there may be retired ones.
         self._oldest_ms = NO_LIMIT
         self._may_have_retired = False
+        # What the newest pair of each region has seen of all others.
+        self._seen: dict[int, Vector] = {}
 
     def __bool__(self) -> bool:
         return bool(self.producers)
@@ -173,7 +282,7 @@ class Pairs:
     def of(self, pid: bytes, iid: bytes) -> list[Pair]:
         """Returns all pairs with that producer ID and idempotent ID, in no particular order."""
         producer = self.producers.get(pid)
-        return [] if producer is None else producer.by_iid.get(iid, [])
+        return [] if producer is None else producer.of(iid)
 
     def answer(self, pid: bytes, iid: bytes, now_ms: int, duration_ms: int) -> Optional[Pair]:
         """Returns the pair that answers a retry (S9.1), or None when the command is a new add.
@@ -199,22 +308,28 @@ class Pairs:
 
     def add(self, pair: Pair) -> None:
         """Adds a pair as the newest of its producer: an own add, or the next of a checkpoint."""
-        self.producers.setdefault(pair.pid, Producer()).add(pair)
+        self._producer(pair.pid).add(pair)
         self._look_at(pair)
 
     def merge(self, pair: Pair) -> None:
         """Adds the pair of another region's add where its recorded time belongs."""
-        self.producers.setdefault(pair.pid, Producer()).insert(pair)
+        self._producer(pair.pid).insert(pair)
         self._look_at(pair)
 
+    def _producer(self, pid: bytes) -> Producer:
+        producer = self.producers.get(pid)
+        if producer is None:
+            producer = self.producers[pid] = Producer()
+        return producer
+
     def _look_at(self, pair: Pair) -> None:
-        """Notes what a collection must know of a pair.
+        """Notes what a collection must know of a new pair, and lets it share what it has seen.
 
         If the pair is stable already, the next collection looks at all pairs.
         """
+        self._seen[pair.region_id] = pair.share(self._seen.get(pair.region_id))
         self._oldest_ms = min(self._oldest_ms, pair.held_ms)
-        self._may_have_retired = self._may_have_retired or pair.is_retired
-        if covers(self._stable, *pair.dot):
+        if pair.is_stable(self._stable):
             self._next_ms = 0
 
     def retire(self, pid: bytes, maxsize: int) -> None:
@@ -242,21 +357,25 @@ class Pairs:
             self._retire_oldest(producer)
 
     def _retire_oldest(self, producer: Producer) -> None:
-        """Retires the oldest answering pair."""
-        pair = producer.order[producer.retired]
-        pair.is_retired = True
-        producer.retired += 1
-        self._look_at(pair)
+        """Retires the oldest answering pair. If it is stable, the next collection takes it."""
+        self._may_have_retired = True
+        if producer.retire_oldest().is_stable(self._stable):
+            self._next_ms = 0
         self._limits.retired += 1
 
     def clear(self, vector: Vector) -> None:
         """Drops the pairs that a clear with this vector has seen (S9.4)."""
-        self._filter(lambda pair: not covers(vector, *pair.dot))
+        for pid in list(self.producers):
+            producer = self.producers[pid]
+            before = producer.retired
+            producer.keep(lambda pair: not pair.is_stable(vector))
+            self._collected(pid, producer, before)
 
     def collect(self, stable: Vector, now_ms: int, duration_ms: int) -> int:
         """Drops the pairs whose add is stable and that answer no retries (S9.2, S9.3).
 
-        Returns the number of pairs dropped.
+        Returns the number of pairs dropped. Of a producer it looks at the retired pairs, and at
+        those that answer only if one of them may be too old.
         """
         if stable == self._stable and duration_ms == self._duration_ms and now_ms <= self._next_ms:
             # No pair has become collectable since the last call.
@@ -266,32 +385,33 @@ class Pairs:
             return 0
         before = self.count()
         next_ms = now_ms + duration_ms
-        oldest_ms = NO_LIMIT
-        has_retired = False
+        self._oldest_ms, self._may_have_retired = NO_LIMIT, False
 
         def is_kept(pair: Pair) -> bool:
-            nonlocal next_ms, oldest_ms, has_retired
-            if covers(stable, *pair.dot):
-                if pair.is_retired or now_ms - pair.held_ms > duration_ms:
-                    return False
-                next_ms = min(next_ms, pair.held_ms + duration_ms)
-            oldest_ms = min(oldest_ms, pair.held_ms)
-            has_retired = has_retired or pair.is_retired
+            nonlocal next_ms
+            if not pair.is_stable(stable):
+                return True
+            if now_ms - pair.held_ms > duration_ms:
+                return False
+            next_ms = min(next_ms, pair.held_ms + duration_ms)
             return True
 
-        self._filter(is_kept)
-        self._oldest_ms, self._may_have_retired = oldest_ms, has_retired
+        for pid in list(self.producers):
+            producer = self.producers[pid]
+            retired = producer.retired
+            producer.collect_retired(stable)
+            if now_ms - producer.oldest_ms > duration_ms:
+                producer.keep(is_kept)
+            else:
+                next_ms = min(next_ms, producer.oldest_ms + duration_ms)
+            self._oldest_ms = min(self._oldest_ms, producer.oldest_ms)
+            self._may_have_retired = self._may_have_retired or producer.retired > 0
+            self._collected(pid, producer, retired)
         self._stable, self._next_ms, self._duration_ms = dict(stable), next_ms, duration_ms
         return before - self.count()
 
-    def _filter(self, is_kept: Callable[[Pair], bool]) -> None:
-        for pid in list(self.producers):
-            producer = self.producers[pid]
-            kept = [pair for pair in producer.order if is_kept(pair)]
-            if len(kept) == len(producer.order):
-                continue
-            before = producer.retired
-            producer.keep(kept)
-            self._limits.retired += producer.retired - before
-            if not kept:
-                del self.producers[pid]
+    def _collected(self, pid: bytes, producer: Producer, retired_before: int) -> None:
+        """Notes what has become of a producer whose pairs were dropped."""
+        self._limits.retired += producer.retired - retired_before
+        if not producer.order:
+            del self.producers[pid]

@@ -169,8 +169,8 @@ def _put_until_stable(out: bytearray, stream: Stream) -> None:
     for pair in pairs:
         put_bytes(out, pair.pid)
         put_bytes(out, pair.iid)
-        put_varint(out, pair.dot[0])
-        put_varint(out, pair.dot[1])
+        put_varint(out, pair.region_id)
+        put_varint(out, pair.counter)
         put_id(out, pair.entry_id)
         put_varint(out, pair.recorded_ms)
         put_vector(out, pair.vector)

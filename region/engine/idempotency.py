@@ -67,7 +67,7 @@ def remove_all_losers(state: EngineState) -> None:
     for key in list(state.keyspace.keys):
         stream = state.keyspace.keys[key]
         for pair in stream.pairs.everything():
-            if pair.dot[0] == state.members.region_id:
+            if pair.region_id == state.members.region_id:
                 _remove_losers_of(state, key, pair.pid, pair.iid)
 
 
@@ -78,14 +78,14 @@ def _remove_losers_of(state: EngineState, key: bytes, pid: bytes, iid: bytes) ->
     pairs = stream.pairs.of(pid, iid)
     duration_ms = configuration(state, stream)[0] * 1000
     for own in list(pairs):
-        if own.dot[0] != state.members.region_id:
+        if own.region_id != state.members.region_id:
             continue
         if not any(
             is_conflict(own, other, duration_ms) and other.order() < own.order() for other in pairs
         ):
             continue
         log = stream.logs.get(state.members.region_id)
-        if log is not None and log.has_counter(own.dot[1]):
+        if log is not None and log.has_counter(own.counter):
             state.journal.begin_command(CONFLICT)
             state.writer.issue(RemoveEntries(key, [own.dot]))
             state.journal.begin_command(b"")
