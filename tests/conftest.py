@@ -19,6 +19,10 @@ from anabranch import build  # noqa: E402
 
 build.include_source_tree(ROOT)
 
+from tests.support.ports import share_ports  # noqa: E402
+
+share_ports()
+
 pytest_plugins = ["tests.support.fixtures"]
 
 # Property tests draw the same examples in every run, keep none for the next, and have no time

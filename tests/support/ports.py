@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 
-# This range lies below the one from which the system picks ports for outgoing connections.
-# Otherwise an outgoing connection might take a port between the check and its use.
-_LOWEST, _HIGHEST = 10_000, 32_000
+from anabranch.sim.scenario import processes
+
+
+def _own_share() -> tuple[int, int]:
+    """The lowest port of this test process, and the end of its range.
+
+    The range lies below the one from which the system picks ports for outgoing connections.
+    Otherwise an outgoing connection might take a port between the check and its use. Test processes
+    that run side by side have a share each. Otherwise one could take the port of a region that
+    another has killed and starts again, as happened once.
+    """
+    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    each = (32_000 - 10_000) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    return 10_000 + number * each, 10_000 + (number + 1) * each
+
+
+_LOWEST, _HIGHEST = _own_share()
+
+
+def share_ports() -> None:
+    """Clusters of this test process take their ports from its share, too."""
+    processes._LOWEST_PORT, processes._HIGHEST_PORT = _LOWEST, _HIGHEST
 
 
 def is_free(port: int) -> bool:
