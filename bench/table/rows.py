@@ -60,7 +60,8 @@ def _limit(name: str, text: str, measure: str, unit: str, goal: Optional[float])
 
 
 _RATES: Final = (
-    _rate("xadd.c1", "XADD, one field of 16 bytes, `-c 1`", 1.0, True),
+    # Not in the smoke run: with one client, how fast the machine wakes a process is the bound.
+    _rate("xadd.c1", "XADD, one field of 16 bytes, `-c 1`", 1.0),
     _rate("xadd.c50", "XADD, `-c 50`", 1.0),
     _rate("xadd.p16", "XADD, `-c 50 -P 16`", 1.5, True),
     _rate("xadd.p100", "XADD, `-c 50 -P 100`", 3.0, True),
