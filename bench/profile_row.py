@@ -1,19 +1,23 @@
 """Where a region spends CPU in a row of the table: the hottest functions, by perf.
 
-It runs the workload of one row that compares rates, again and again, and samples the region. The
-names of compiled functions begin with CPyDef; those of libpython and of the kernel are as they are
-there.
+It runs the workload of one row that compares rates, and samples the region. The names of compiled
+functions begin with CPyDef; those of libpython and of the kernel are as they are there. Before the
+functions come the threads that worked most: the first one executes commands, and another one is
+that of SQLite. How often a thread waited tells of hand-overs between them. For rows under `always`
+it says how long this disk takes to write a page of SQLite's log, and to sync it.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Final, Optional
+from statistics import median
+from typing import Final, NamedTuple, Optional
 
 from anabranch.bench.performance import say
 from anabranch.bench.table.client import Traffic, benchmark, drive
@@ -25,6 +29,66 @@ from anabranch.sim.scenario.cluster import ClusterError
 # Programs that must be installed, and their Debian packages.
 PROGRAMS = {"perf": "linux-perf", "redis-benchmark": "redis-tools"}
 SAMPLES_A_SECOND: Final = 999
+# utime and stime among the fields of /proc/<id>/stat after the name.
+_USER: Final = 11
+_KERNEL: Final = 12
+_THREADS_SHOWN: Final = 3
+_PAGE_BYTES: Final = 4096
+_SYNCS: Final = 200
+
+
+class Thread(NamedTuple):
+    """CPU seconds of a thread, in user mode and in the kernel, and how often it waited."""
+
+    user_s: float
+    kernel_s: float
+    waits: int
+
+
+def threads(process_id: int) -> dict[int, Thread]:
+    """The threads of a process by their ids."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    found: dict[int, Thread] = {}
+    for folder in Path(f"/proc/{process_id}/task").iterdir():
+        fields = (folder / "stat").read_text().rpartition(") ")[2].split()
+        (waits,) = (
+            int(line.split()[1])
+            for line in (folder / "status").read_text().splitlines()
+            if line.startswith("voluntary_ctxt_switches")
+        )
+        user_s, kernel_s = (int(fields[one]) / ticks for one in (_USER, _KERNEL))
+        found[int(folder.name)] = Thread(user_s, kernel_s, waits)
+    return found
+
+
+def busiest(
+    before: dict[int, Thread], after: dict[int, Thread], commands: int, took_s: float
+) -> list[str]:
+    """Lines about the threads that used most CPU between two looks, those of all first."""
+    used = [
+        (one.user_s - was.user_s, one.kernel_s - was.kernel_s, one.waits - was.waits)
+        for number, one in after.items()
+        for was in [before.get(number, Thread(0.0, 0.0, 0))]
+    ]
+    used.sort(key=lambda one: one[0] + one[1], reverse=True)
+    return [
+        f"thread {place}: {user_s / commands * 1e6:.2f} us in user mode and"
+        f" {kernel_s / commands * 1e6:.2f} us in the kernel per command;"
+        f" it waited {waits / took_s:,.0f} times a second"
+        for place, (user_s, kernel_s, waits) in enumerate(used[:_THREADS_SHOWN], 1)
+    ]
+
+
+def sync_us(folder: Path) -> float:
+    """Microseconds in which this disk writes a page at the end of a file, and syncs it."""
+    taken: list[float] = []
+    with (folder / "synced").open("wb", buffering=0) as file:
+        for _ in range(_SYNCS):
+            begun = time.perf_counter()
+            file.write(bytes(_PAGE_BYTES))
+            os.fdatasync(file.fileno())
+            taken.append((time.perf_counter() - begun) * 1e6)
+    return median(taken)
 
 
 def _sampled(region: RegionServer, workload: Workload, traffic: Traffic, file: Path) -> float:
@@ -75,10 +139,14 @@ def main(arguments: Optional[list[str]] = None) -> int:
     traffic = workload.traffic()
     with RegionServer(fsync) as region, tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "perf.data")
-        before = region.cpu_s()
-        took_s = _sampled(region, workload, traffic, file)
         commands = workload.batches * traffic.commands
-        say(f"{commands:,} commands in {took_s:.2f} s ({region.cpu_s() - before:.2f} s of CPU)")
+        before, before_s = threads(region.process_id), region.cpu_s()
+        took_s = _sampled(region, workload, traffic, file)
+        say(f"{commands:,} commands in {took_s:.2f} s ({region.cpu_s() - before_s:.2f} s of CPU)")
+        for line in busiest(before, threads(region.process_id), commands, took_s):
+            say(line)
+        if fsync == "always":
+            say(f"a page is written and synced in {sync_us(Path(folder)):.0f} us")
         for by in ("dso", "symbol"):
             say(report(file, by, given.lines))
     return 0

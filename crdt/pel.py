@@ -227,8 +227,10 @@ class PartCursor:
         self._window = WINDOW_MIN
         # The copies, and the current entry's index in them.
         self.at = -1
-        self._ms: list[int] = []
-        self._seqs: list[int] = []
+        self.all_ms: list[int] = []
+        self.all_seqs: list[int] = []
+        # Whether all copies are of the consumer that is walked.
+        self._is_pure = True
         self._counters: list[int] = []
         self.delivered_ms: list[int] = []
         self.deliveries: list[int] = []
@@ -247,13 +249,28 @@ class PartCursor:
                     at = len(consumers)
             if at < len(consumers):
                 self.at = at
-                self.ms = self._ms[at]
-                self.seq = self._seqs[at]
+                self.ms = self.all_ms[at]
+                self.seq = self.all_seqs[at]
                 return
             if not self._copy():
                 self.valid = False
                 return
             at = 0
+
+    def run(self, count: int, end_ms: int, end_seq: int) -> int:
+        """Returns how many copies from the current one on the walk takes next.
+
+        At most `count`, which is at least 1, and none above the ID of the halves of `end`.
+        """
+        if not self._is_pure:
+            return 1
+        stop = min(self.at + count, len(self.all_ms))
+        while stop > self.at + 1 and (
+            self.all_ms[stop - 1] > end_ms
+            or (self.all_ms[stop - 1] == end_ms and self.all_seqs[stop - 1] > end_seq)
+        ):
+            stop -= 1
+        return stop - self.at
 
     def _copy(self) -> bool:
         """Copies the next entries; returns False at the end of the part."""
@@ -270,8 +287,9 @@ class PartCursor:
             stop = start + self._window
             self._window *= 2
             self._next = stop
-            self._ms = chunk.ms[start:stop].tolist()
-            self._seqs = chunk.seqs[start:stop].tolist()
+            self._is_pure = self.consumer == NOBODY or len(chunk.held) == 1
+            self.all_ms = chunk.ms[start:stop].tolist()
+            self.all_seqs = chunk.seqs[start:stop].tolist()
             self._counters = chunk.counters[start:stop].tolist()
             self.delivered_ms = chunk.delivered_ms[start:stop].tolist()
             self.deliveries = chunk.deliveries[start:stop].tolist()
@@ -332,6 +350,20 @@ class PelCursor:
         at.step()
         if len(self._cursors) > 1 or not at.valid or at.ms >= self._end_ms:
             self._choose()
+
+    def run(self, count: int) -> int:
+        """Returns how many entries stand one after the other in the columns of the current one.
+
+        The walk takes them next, one of its own included. There are at most `count`, or 1.
+        """
+        if count <= 1 or len(self._cursors) > 1:
+            return 1
+        return self.current().run(count, self._end_ms, self._end_seq)
+
+    def step_over(self, count: int) -> None:
+        """Moves past entries of which `run` told."""
+        self.current().at += count - 1
+        self.step()
 
     def current(self) -> PartCursor:
         """Returns the cursor on the current entry, whose columns hold the entry."""

@@ -95,7 +95,7 @@ class Database:
         """Opens or creates the file. Returns its meta rows, none for a new file.
 
         Raises:
-            Damaged: The file is no database, or its structure or a meta row is damaged.
+            Damaged: The file is no database, or a meta row is damaged.
             StorageError: The file cannot be opened.
         """
         if self._files is not None:
@@ -107,10 +107,11 @@ class Database:
             for table in schema.TABLES:
                 await self._writer.execute_fetchall(table)
             await self._upgrade()
-            if self._files is not None:
-                await self._check_structure()
             self._reader = await self._connect(self.path, True)
-            rows = await self._writer.execute_fetchall("SELECT name, value, sum FROM meta")
+            rows = list(await self._writer.execute_fetchall("SELECT name, value, sum FROM meta"))
+            if not rows and self._files is not None:
+                # The file is new, and will be written to, or it has lost its rows.
+                await self._check_structure()
         except (sqlite3.Error, OSError) as error:
             raise _failure(f"cannot open {self.path}", error) from error
         return loading.read_meta(rows)
@@ -157,8 +158,10 @@ class Database:
                 statements = [(sql, ()) for sql in schema.UPGRADES[version]]
                 await self.write([*statements, schema.meta("schema", b"%d" % (version + 1))])
 
-    async def _check_structure(self) -> None:
+    async def _check_structure(self) -> bool:
         """Checks the trees of the whole file; makes the index of the log again if only it is wrong.
+
+        Returns whether it made the index again.
 
         Raises:
             Damaged: The structure is damaged.
@@ -169,6 +172,8 @@ class Database:
         except Damaged:
             await self._writer.execute_fetchall("REINDEX")
             self._require_sound(await self._writer.execute_fetchall(_CHECK))
+            return True
+        return False
 
     def _require_sound(self, rows: Iterable[Any]) -> None:
         """Raises Damaged unless these rows, which `_CHECK` returned, say that all is sound."""
@@ -186,11 +191,17 @@ class Database:
     ) -> Stored:
         """Loads the state as of the last commit, from the checkpoint and the log after it.
 
-        `meta` is the result of `open`, `members` are the ids of all members.
+        `meta` is the result of `open`, `members` are the ids of all members. The structure of the
+        file is checked meanwhile, and nothing is written before that is done.
+
+        Raises:
+            Damaged: The structure of the file, or a row of the state, is damaged.
+            StorageError: The file cannot be read.
         """
         try:
-            stored = loading.begin(meta, region_id, limits, pair_limits)
-            await self._load_keys(stored)
+            stored = await self._load_checkpoint(
+                lambda: loading.begin(meta, region_id, limits, pair_limits)
+            )
             if self._writer is not None:
                 await self._drop_unfinished(stored)
             await self._replay(stored)
@@ -206,6 +217,31 @@ class Database:
             except Malformed as error:
                 raise Damaged(f"log_floor in the database is damaged: {error}") from error
         return stored
+
+    async def _load_checkpoint(self, begin: Callable[[], Stored]) -> Stored:
+        """Loads the keys, and checks the structure of the file, side by side.
+
+        SQLite needs no lock of the interpreter while it checks, so on two cores a start takes as
+        long as the slower of both. `begin` makes an empty state.
+        """
+
+        async def load() -> Stored:
+            stored = begin()
+            await self._load_keys(stored)
+            return stored
+
+        if self._files is None or self._writer is None:
+            return await load()
+        check = asyncio.create_task(self._check_structure())
+        found, made_again = await asyncio.gather(load(), check, return_exceptions=True)
+        if isinstance(made_again, BaseException):
+            # Whatever was found in a file of wrong structure follows from that.
+            raise made_again
+        if made_again:
+            return await load()
+        if isinstance(found, BaseException):
+            raise found
+        return found
 
     async def _load_keys(self, stored: Stored) -> None:
         for row in list(

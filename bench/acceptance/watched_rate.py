@@ -4,7 +4,9 @@ Watched: a page of the console follows the stream that is written, and one of it
 explained once a second. One run of redis-benchmark is measured in slices of two seconds, watched
 and not; it pauses between them. Slices side by side form a pair, in turning order. Other work on
 the machine lasts longer than a slice, so it affects both, and many pairs even out the rest. A ratio
-is the watched rate divided by the other rate of the pair. Each run begins with an empty stream.
+is the watched rate divided by the other rate of the pair. Each run begins with new processes and an
+empty stream: two regions of one build can differ by some per cent for as long as they run. So the
+standard error is that of the means of the runs.
 
 No setting turns the index of the log by key off. To have its cost in the ratios, install a build
 without it elsewhere (`no_key_index.patch` takes it out), and name its Python with `--without`. The
@@ -196,11 +198,18 @@ class Pairs:
         """Shows rates and ratios. `least`: None requires no ratio."""
         ratios = [one / two for one, two in zip(self.watched, self.plain, strict=True)]
         middle = geometric_mean(ratios)
-        error = stdev(ratios) / math.sqrt(len(ratios))
+        of_runs = [
+            geometric_mean(ratios[start : start + PAIRS_PER_RUN])
+            for start in range(0, len(ratios), PAIRS_PER_RUN)
+        ]
+        error = stdev(of_runs) / math.sqrt(len(of_runs)) if len(of_runs) > 1 else math.nan
         figures.show(f"{name}: watched", _spread(self.watched, ",.0f"), "XADD/s")
         figures.show(f"{name}: not watched", _spread(self.plain, ",.0f"), "XADD/s")
         figures.show(f"{name}: ratios of {len(ratios)} pairs", _spread(ratios, ".3f"))
-        figures.show(f"{name}: mean of the ratios", f"{middle:.3f}, standard error {error:.3f}")
+        figures.show(
+            f"{name}: mean of the ratios",
+            f"{middle:.3f}, standard error {error:.3f}, of {len(of_runs)} runs",
+        )
         shown = f"{self.events:,}, {self.explained:,}"
         figures.show(f"{name}: states shown, entries explained", shown)
         figures.require(f"{name}: the page followed the stream", self.events > 0, self.events)
@@ -217,25 +226,29 @@ def compare(
     explain_s: float = EXPLAIN_PAUSE_S,
 ) -> None:
     """Measures pairs of each shape. `least`: None requires no ratio."""
-    with BuildCluster(regions) as watched, BuildCluster(regions, other) as plain:
-        _start(watched)
-        show_build(figures, watched["us"])
-        if other:
-            _start(plain)
-            figures.show("not watched", f"regions of {other}")
-        with console(watched):
-            for clients, pipeline in SHAPES:
-                pairs = Pairs()
-                for _ in range(runs):
+    shapes = {f"-c {clients} -P {pipeline}": (clients, pipeline) for clients, pipeline in SHAPES}
+    pairs = {name: Pairs() for name in shapes}
+    for number in range(runs):
+        with BuildCluster(regions) as watched, BuildCluster(regions, other) as plain:
+            _start(watched)
+            if number == 0:
+                show_build(figures, watched["us"])
+                if other:
+                    figures.show("not watched", f"regions of {other}")
+            if other:
+                _start(plain)
+            with console(watched):
+                for name, (clients, pipeline) in shapes.items():
                     _empty(watched["us"])
                     with Load(watched["us"], clients, pipeline) as load:
                         if other:
                             _empty(plain["us"])
                             with Load(plain["us"], clients, pipeline) as other_load:
-                                _measure_run(pairs, load, other_load, explain_s)
+                                _measure_run(pairs[name], load, other_load, explain_s)
                         else:
-                            _measure_run(pairs, load, load, explain_s)
-                pairs.show(figures, f"-c {clients} -P {pipeline}", least)
+                            _measure_run(pairs[name], load, load, explain_s)
+    for name, measured in pairs.items():
+        measured.show(figures, name, least)
 
 
 def _measure_run(pairs: Pairs, watched: Load, plain: Load, explain_s: float) -> None:

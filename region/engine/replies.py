@@ -71,11 +71,15 @@ class PendingReply:
     """
 
     def __init__(self) -> None:
-        self.ms: Final[list[int]] = []
-        self.seqs: Final[list[int]] = []
-        self.consumers: Final[list[bytes]] = []
-        self.idle_ms: Final[list[int]] = []
-        self.deliveries: Final[list[int]] = []
+        self.ms: list[int] = []
+        self.seqs: list[int] = []
+        self.consumers: list[bytes] = []
+        self.idle_ms: list[int] = []
+        self.deliveries: list[int] = []
+
+    def ends_with(self, ms: int, seq: int) -> bool:
+        """Whether the last row is about an entry with the ID of these halves."""
+        return bool(self.ms) and self.ms[-1] == ms and self.seqs[-1] == seq
 
     def listed(self) -> Reply:
         """Returns the same reply as lists."""

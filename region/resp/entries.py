@@ -84,44 +84,46 @@ def _put_reversed(piece: EntrySlice, out: BytesWriter) -> None:
 
 
 def encode_pending(reply: PendingReply) -> bytes:
-    """Returns the bytes of an array of pending entries."""
+    """Returns the bytes of an array of pending entries.
+
+    Rows that follow each other mostly differ in the seq alone, so the text before it and the text
+    after it are kept for the next row.
+    """
     out = BytesWriter()
     count = len(reply.ms)
     out.write(_ARRAYS[count] if count < _TABLE_SIZE else b"*%d\r\n" % count)
-    ms = -1
-    ms_text = b""
+    ms = digits = idle_ms = deliveries = -1
     consumer: Optional[bytes] = None
-    # The text after the ID, up to the idle time.
-    after_id = b""
+    before_seq = after_seq = b""
     for n in range(count):
         seq = reply.seqs[n]
-        if reply.ms[n] != ms:
+        size = _digits(seq) if IS_COMPILED and seq <= _WORD_MAX else len(b"%d" % seq)
+        if reply.ms[n] != ms or size != digits:
             ms = reply.ms[n]
-            ms_text = b"%d-" % ms
-        if reply.consumers[n] is not consumer:
+            digits = size
+            text = b"%d-" % ms
+            before_seq = b"*4\r\n$%d\r\n%b" % (len(text) + size, text)
+        if (
+            reply.consumers[n] is not consumer
+            or reply.idle_ms[n] != idle_ms
+            or reply.deliveries[n] != deliveries
+        ):
             consumer = reply.consumers[n]
-            after_id = b"\r\n$%d\r\n%b\r\n:" % (len(consumer), consumer)
-        out.write(b"*4\r\n")
+            idle_ms = reply.idle_ms[n]
+            deliveries = reply.deliveries[n]
+            after_seq = b"\r\n$%d\r\n%b\r\n:%d\r\n:%d\r\n" % (
+                len(consumer),
+                consumer,
+                idle_ms,
+                deliveries,
+            )
+        out.write(before_seq)
         if IS_COMPILED and seq <= _WORD_MAX:
-            out.write(_SIZES[len(ms_text) + _digits(seq)])
+            _put_decimal(out, seq)
         else:
-            out.write(_SIZES[len(ms_text) + len(b"%d" % seq)])
-        out.write(ms_text)
-        _put_number(out, seq)
-        out.write(after_id)
-        _put_number(out, reply.idle_ms[n])
-        out.write(b"\r\n:")
-        _put_number(out, reply.deliveries[n])
-        out.write(_CRLF)
+            out.write(b"%d" % seq)
+        out.write(after_seq)
     return out.getvalue()
-
-
-def _put_number(out: BytesWriter, number: int) -> None:
-    """Appends a number from 0 on."""
-    if IS_COMPILED and number <= _WORD_MAX:
-        _put_decimal(out, number)
-    else:
-        out.write(b"%d" % number)
 
 
 def put_ids(ms: int, first_seq: int, count: int, out: BytesWriter) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise, product
-from typing import Union
+from typing import Optional, Union
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -80,6 +80,7 @@ def check(pel: Pel, naive: dict[Ref, Facts]) -> None:
     for consumer in (b"a", b"b", b"nobody"):
         mine = [one for one in expected if one[1][0] == consumer]
         assert told(list(pel.ascending(consumer=consumer))) == mine
+        assert in_runs(pel, ids.MAX_ID, consumer) == [ref[2] for ref, _ in mine]
         assert pel.length_of(consumer) == len(mine)
     for ref in order:
         assert pel.contains(*ref)
@@ -91,7 +92,22 @@ def check(pel: Pel, naive: dict[Ref, Facts]) -> None:
         assert refs(pel.with_id(ref[2])) == [one for one in order if one[2] == ref[2]]
         above = told(list(pel.ascending(ref[2] + 1)))
         assert above == [one for one in expected if one[0][2] > ref[2]]
+        assert in_runs(pel, ref[2], None) == [one[2] for one in order if one[2] <= ref[2]]
     check_finder(pel, order)
+
+
+def in_runs(pel: Pel, end: int, consumer: Optional[bytes]) -> list[int]:
+    """The IDs of a walk that takes as many entries at once as stand one after the other."""
+    walk = pel.ascending(0, end, consumer)
+    found: list[int] = []
+    while walk.valid:
+        columns = walk.current()
+        count = walk.run(5)
+        assert 1 <= count <= 5
+        for at in range(columns.at, columns.at + count):
+            found.append(ids.make(columns.all_ms[at], columns.all_seqs[at]))
+        walk.step_over(count)
+    return found
 
 
 def check_finder(pel: Pel, order: list[Ref]) -> None:

@@ -132,32 +132,31 @@ def _details(state: EngineState, entries: PelCursor, count: int, idle_ms: int) -
     Entries beyond `count` that have the last entry's ID are included (S7.1).
     """
     reply = PendingReply()
-    found = 0
     now_ms = state.clock.now_ms
     names = entries.pel.names
-    ms = seq = number = -1
-    consumer = b""
     while entries.valid:
-        part = entries.current()
-        at = part.at
-        idle = now_ms - part.delivered_ms[at]
-        if idle < 0:
-            idle = 0
-        if idle >= idle_ms:
-            if found >= count and (part.ms != ms or part.seq != seq):
-                break
-            ms = part.ms
-            seq = part.seq
-            found += 1
-            reply.ms.append(ms)
-            reply.seqs.append(seq)
-            if part.consumers[at] != number:
-                number = part.consumers[at]
-                consumer = names[number]
-            reply.consumers.append(consumer)
-            reply.idle_ms.append(idle)
-            reply.deliveries.append(part.deliveries[at])
-        entries.step()
+        columns = entries.current()
+        room = count - len(reply.ms)
+        if room <= 0 and not reply.ends_with(columns.ms, columns.seq):
+            break
+        start = columns.at
+        stop = start + entries.run(room)
+        idle = [max(now_ms - at_ms, 0) for at_ms in columns.delivered_ms[start:stop]]
+        if min(idle) >= idle_ms:
+            reply.ms += columns.all_ms[start:stop]
+            reply.seqs += columns.all_seqs[start:stop]
+            reply.consumers += [names[number] for number in columns.consumers[start:stop]]
+            reply.idle_ms += idle
+            reply.deliveries += columns.deliveries[start:stop]
+        else:
+            for n in range(start, stop):
+                if idle[n - start] >= idle_ms:
+                    reply.ms.append(columns.all_ms[n])
+                    reply.seqs.append(columns.all_seqs[n])
+                    reply.consumers.append(names[columns.consumers[n]])
+                    reply.idle_ms.append(idle[n - start])
+                    reply.deliveries.append(columns.deliveries[n])
+        entries.step_over(stop - start)
     return reply
 
 
