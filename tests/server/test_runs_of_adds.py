@@ -215,6 +215,20 @@ def test_a_run_wakes_readers_at_its_first_add() -> None:
     assert len(region.entries(b"s")) == 3
 
 
+def test_a_run_does_not_pass_a_reader_that_blocks_still() -> None:
+    """The first add serves one consumer of the group. The second must serve the next one alone."""
+    region = Region()
+    region.feed(command(b"XGROUP", b"CREATE", b"s", b"g", b"$", b"MKSTREAM"))
+    for consumer in ("one", "two"):
+        words = (b"XREADGROUP", b"GROUP", b"g", consumer.encode(), b"BLOCK", b"0")
+        region.feed(command(*words, b"STREAMS", b"s", b">"), consumer)
+    region.feed(b"".join(command(b"XADD", b"s", b"*", b"f", b"v%d" % n) for n in range(4)))
+    for place, consumer in enumerate(("one", "two")):
+        values = [n for n in range(4) if b"\r\nv%d\r\n" % n in region.got[consumer]]
+        assert values == [place]
+    assert len(region.entries(b"s")) == 4
+
+
 def test_a_run_ends_where_too_much_waits_for_the_disk() -> None:
     """Under `crdt-uncommitted-max-bytes` the same add is refused as without pipelining."""
     add = command(b"XADD", b"s", b"*", b"f", b"v" * 100)
