@@ -2,9 +2,9 @@
 
 It runs the workload of one row that compares rates, and samples the region. The names of compiled
 functions begin with CPyDef; those of libpython and of the kernel are as they are there. Before the
-functions come the threads that worked most: the first one executes commands, and another one is
-that of SQLite. How often a thread waited tells of hand-overs between them. For rows under `always`
-it says how long this disk takes to write a page of SQLite's log, and to sync it.
+functions come the threads that worked most: mostly the first one executes commands, and the second
+one is that of SQLite. How often a thread waited tells of hand-overs between them. For rows under
+`always` it says how long this disk takes to write a page of SQLite's log, and to sync it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple, Optional
 
+from anabranch.bench.acceptance.harness import cpu_times
 from anabranch.bench.performance import say
 from anabranch.bench.table.client import Traffic, benchmark, drive
 from anabranch.bench.table.rates import ALWAYS
@@ -29,9 +30,6 @@ from anabranch.sim.scenario.cluster import ClusterError
 # Programs that must be installed, and their Debian packages.
 PROGRAMS = {"perf": "linux-perf", "redis-benchmark": "redis-tools"}
 SAMPLES_A_SECOND: Final = 999
-# utime and stime among the fields of /proc/<id>/stat after the name.
-_USER: Final = 11
-_KERNEL: Final = 12
 _THREADS_SHOWN: Final = 3
 _PAGE_BYTES: Final = 4096
 _SYNCS: Final = 200
@@ -47,16 +45,14 @@ class Thread(NamedTuple):
 
 def threads(process_id: int) -> dict[int, Thread]:
     """The threads of a process by their ids."""
-    ticks = os.sysconf("SC_CLK_TCK")
     found: dict[int, Thread] = {}
     for folder in Path(f"/proc/{process_id}/task").iterdir():
-        fields = (folder / "stat").read_text().rpartition(") ")[2].split()
         (waits,) = (
             int(line.split()[1])
             for line in (folder / "status").read_text().splitlines()
             if line.startswith("voluntary_ctxt_switches")
         )
-        user_s, kernel_s = (int(fields[one]) / ticks for one in (_USER, _KERNEL))
+        user_s, kernel_s = cpu_times(folder)[:2]
         found[int(folder.name)] = Thread(user_s, kernel_s, waits)
     return found
 
@@ -93,8 +89,6 @@ def sync_us(folder: Path) -> float:
 
 def _sampled(region: RegionServer, workload: Workload, traffic: Traffic, file: Path) -> float:
     """Runs the workload once, and samples the region meanwhile; returns the seconds it took."""
-    workload.prepare(region)
-    region.await_quiet()
     line = ["perf", "record", "-q", "-F", str(SAMPLES_A_SECOND), "-o", str(file)]
     sampler = subprocess.Popen([*line, "-p", str(region.process_id)])
     time.sleep(0.3)
@@ -140,6 +134,8 @@ def main(arguments: Optional[list[str]] = None) -> int:
     with RegionServer(fsync) as region, tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "perf.data")
         commands = workload.batches * traffic.commands
+        workload.prepare(region)
+        region.await_quiet()
         before, before_s = threads(region.process_id), region.cpu_s()
         took_s = _sampled(region, workload, traffic, file)
         say(f"{commands:,} commands in {took_s:.2f} s ({region.cpu_s() - before_s:.2f} s of CPU)")

@@ -9,7 +9,6 @@ while none does.
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import socket
 import statistics
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from anabranch import build
-from anabranch.bench.acceptance.harness import Figures, percentile, start_all, wait_for
+from anabranch.bench.acceptance.harness import Figures, cpu_times, percentile, start_all, wait_for
 from anabranch.sim.scenario.processes import HOST, ProcessCluster
 from anabranch.sim.scenario.wire import Wire
 
@@ -83,8 +82,7 @@ def _answers() -> bool:
 
 def cpu_s(pid: int) -> float:
     """Processor time of a process so far, in seconds."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return sum(cpu_times(Path(f"/proc/{pid}"))[:2])
 
 
 def paints(figures: Figures, browser: Any, key: str, limit_ms: float | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import subprocess
@@ -14,6 +15,10 @@ from anabranch.sim.scenario.cluster import ClusterError
 from anabranch.sim.scenario.processes import HOST, ProcessCluster, RegionProcess
 from anabranch.sim.scenario.shape import Reply
 from anabranch.sim.scenario.wire import Wire, WireError
+
+_TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
+# CPU times in the part of a stat after the name: of the process or thread and of ended children.
+_TIMES = slice(11, 15)
 
 PAGE_ENTRIES = 1000
 AGREEMENT_PATIENCE_S = 300.0
@@ -126,6 +131,15 @@ def start_all(figures: Figures, cluster: ProcessCluster) -> None:
     """Starts all regions, and shows their build."""
     cluster.start_all()
     show_build(figures, next(iter(cluster.regions.values())))
+
+
+def cpu_times(folder: Path) -> list[float]:
+    """CPU seconds of the process or thread to which a folder below /proc belongs, by 10 ms.
+
+    They are those in user mode and in the kernel, and then those of its ended children.
+    """
+    fields = (folder / "stat").read_text().rpartition(") ")[2].split()
+    return [int(field) / _TICKS_A_SECOND for field in fields[_TIMES]]
 
 
 def resident_bytes(process_id: int) -> int:

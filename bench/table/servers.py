@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import tempfile
@@ -12,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Optional, Self, Union
 
-from anabranch.bench.acceptance.harness import wait_for
+from anabranch.bench.acceptance.harness import cpu_times, wait_for
 from anabranch.sim.scenario.cluster import ClusterError
 from anabranch.sim.scenario.expectation import ErrorText
 from anabranch.sim.scenario.processes import HOST, ProcessCluster, free_ports
@@ -20,15 +19,11 @@ from anabranch.sim.scenario.wire import Wire, WireError
 
 PATIENCE_S: Final = 300.0
 US: Final = "us"
-_TICKS_A_SECOND: Final = os.sysconf("SC_CLK_TCK")
-# CPU times in the part of /proc/PID/stat after the name: of the process and of ended children.
-_TIMES: Final = slice(11, 15)
 
 
 def cpu_s(process_id: int) -> float:
     """CPU that a process and its ended children have used; in steps of 10 ms."""
-    fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(") ")[2].split()
-    return sum(int(field) for field in fields[_TIMES]) / _TICKS_A_SECOND
+    return sum(cpu_times(Path(f"/proc/{process_id}")))
 
 
 def answered(port: int, *argv: Union[bytes, str, int]) -> object:
