@@ -40,6 +40,7 @@ Reading order:
 - `keyspace`: the replicated data of one region.
 - `apply`: the change that each effect makes to a keyspace.
 - `join`: the join of a snapshot into a keyspace.
+- `images`: the state of a key at a cut, which is encoded later.
 - `state`: the bytes of checkpoints and snapshots.
 - `gossip`: the messages in which regions report lives, vectors, questions and answers.
 

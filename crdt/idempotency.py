@@ -121,18 +121,22 @@ def is_conflict(one: Pair, other: Pair, duration_ms: int) -> bool:
 
 
 NO_LIMIT: Final = 1 << 62
+# Pairs that one call of `Pairs.collect` looks at, so that clients do not wait for a million.
+LOOK_MAX: Final = 16_384
 
 
 class PairLimits:
     """Limits on the pairs of all streams of a region, and the counts that they bound.
 
     `maxsize`: answering pairs of one producer in a stream without a configuration (S9.4).
-    `retired_max`: retired pairs of the region.
+    `retired_max`: retired pairs of the region. `look_max`: pairs that a collection looks at in one
+    call, but for those of its last producer.
     """
 
     def __init__(self) -> None:
         self.maxsize = 100
         self.retired_max = 100_000
+        self.look_max = LOOK_MAX
         # Present number of retired pairs of the region.
         self.retired = 0
         # Number of pairs forgotten above `retired_max`: each may leave a duplicate (S9.3).
@@ -249,6 +253,8 @@ class Pairs:
     def __init__(self, limits: PairLimits) -> None:
         self.producers: dict[bytes, Producer] = {}
         self._limits: Final = limits
+        # The producers at which the present collection has yet to look.
+        self._to_look_at: list[bytes] = []
         # The stable vector of the last collection.
         self._stable: Vector = {}
         # The earliest time at which the age of a stable pair allows its collection.
@@ -371,44 +377,63 @@ class Pairs:
             producer.keep(lambda pair: not pair.is_stable(vector))
             self._collected(pid, producer, before)
 
+    @property
+    def is_collecting(self) -> bool:
+        """Whether the next call of `collect` goes on where the last one ended."""
+        return bool(self._to_look_at)
+
     def collect(self, stable: Vector, now_ms: int, duration_ms: int) -> int:
         """Drops the pairs whose add is stable and that answer no retries (S9.2, S9.3).
 
         Returns the number of pairs dropped. Of a producer it looks at the retired pairs, and at
-        those that answer only if one of them may be too old.
+        those that answer only if one of them may be too old. A collection of many pairs takes
+        several calls (`is_collecting`).
         """
-        if stable == self._stable and duration_ms == self._duration_ms and now_ms <= self._next_ms:
-            # No pair has become collectable since the last call.
+        if not self._to_look_at and not self._begin_collection(stable, now_ms, duration_ms):
             return 0
-        if not self._may_have_retired and now_ms - self._oldest_ms <= duration_ms:
-            # All pairs still answer retries. With a long duration there can be a million of them.
-            return 0
-        before = self.count()
-        next_ms = now_ms + duration_ms
-        self._oldest_ms, self._may_have_retired = NO_LIMIT, False
+        dropped = looked = 0
 
         def is_kept(pair: Pair) -> bool:
-            nonlocal next_ms
             if not pair.is_stable(stable):
                 return True
             if now_ms - pair.held_ms > duration_ms:
                 return False
-            next_ms = min(next_ms, pair.held_ms + duration_ms)
+            self._next_ms = min(self._next_ms, pair.held_ms + duration_ms)
             return True
 
-        for pid in list(self.producers):
-            producer = self.producers[pid]
-            retired = producer.retired
+        while self._to_look_at and looked < self._limits.look_max:
+            pid = self._to_look_at.pop()
+            producer = self.producers.get(pid)
+            if producer is None:
+                continue
+            before, retired = len(producer.order), producer.retired
+            looked += 1 + retired
             producer.collect_retired(stable)
             if now_ms - producer.oldest_ms > duration_ms:
+                looked += len(producer.order)
                 producer.keep(is_kept)
             else:
-                next_ms = min(next_ms, producer.oldest_ms + duration_ms)
+                self._next_ms = min(self._next_ms, producer.oldest_ms + duration_ms)
             self._oldest_ms = min(self._oldest_ms, producer.oldest_ms)
             self._may_have_retired = self._may_have_retired or producer.retired > 0
+            dropped += before - len(producer.order)
             self._collected(pid, producer, retired)
-        self._stable, self._next_ms, self._duration_ms = dict(stable), next_ms, duration_ms
-        return before - self.count()
+        return dropped
+
+    def _begin_collection(self, stable: Vector, now_ms: int, duration_ms: int) -> bool:
+        """Begins a collection; returns False if no pair can be dropped."""
+        if stable == self._stable and duration_ms == self._duration_ms and now_ms <= self._next_ms:
+            # No pair has become collectable since the last collection.
+            return False
+        if not self._may_have_retired and now_ms - self._oldest_ms <= duration_ms:
+            # All pairs still answer retries. With a long duration there can be a million of them.
+            return False
+        # What comes during the collection lowers these again.
+        self._oldest_ms, self._may_have_retired = NO_LIMIT, False
+        self._stable, self._next_ms = dict(stable), now_ms + duration_ms
+        self._duration_ms = duration_ms
+        self._to_look_at = list(self.producers)
+        return True
 
     def _collected(self, pid: bytes, producer: Producer, retired_before: int) -> None:
         """Notes what has become of a producer whose pairs were dropped."""

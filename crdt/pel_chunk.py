@@ -61,6 +61,8 @@ class Chunk:
         self.consumers: array[int] = array("I")
         # Consumer number → how many of its entries are here; consumers without any are absent.
         self.held: dict[int, int] = {}
+        # A `ChunkImage` holds these arrays, too: they may only become longer.
+        self.is_shared = False
 
     def size(self) -> int:
         return len(self.counters)
@@ -94,6 +96,7 @@ class Chunk:
 
     def insert(self, offset: int, ms: int, seq: int, counter: int) -> None:
         """Makes room for an entry at `offset`. The caller then calls `set`."""
+        self._own()
         self.ms.insert(offset, ms)
         self.seqs.insert(offset, seq)
         self.counters.insert(offset, counter)
@@ -113,6 +116,7 @@ class Chunk:
 
     def set(self, offset: int, consumer: int, delivered_ms: int, deliveries: int) -> None:
         """Sets the columns that a delivery or claim changes. `held` is the caller's business."""
+        self._own()
         self.delivered_ms[offset] = delivered_ms
         self.deliveries[offset] = deliveries
         self.consumers[offset] = consumer
@@ -130,12 +134,24 @@ class Chunk:
 
     def remove(self, start: int, stop: int) -> None:
         """Removes the entries from offset `start` up to `stop`. The caller changes `held`."""
+        self._own()
         del self.ms[start:stop]
         del self.seqs[start:stop]
         del self.counters[start:stop]
         del self.delivered_ms[start:stop]
         del self.deliveries[start:stop]
         del self.consumers[start:stop]
+
+    def _own(self) -> None:
+        """Copies the columns if an image holds them, before an entry is changed or moved."""
+        if self.is_shared:
+            self.is_shared = False
+            self.ms = self.ms[:]
+            self.seqs = self.seqs[:]
+            self.counters = self.counters[:]
+            self.delivered_ms = self.delivered_ms[:]
+            self.deliveries = self.deliveries[:]
+            self.consumers = self.consumers[:]
 
 
 def change_count(counts: dict[int, int], consumer: int, change: int) -> None:

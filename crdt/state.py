@@ -16,9 +16,9 @@ from anabranch.crdt.delivery import Consumer, Delivery
 from anabranch.crdt.encoding import Malformed, Reader, put_bytes, put_id, put_varint, put_vector
 from anabranch.crdt.groups import Create
 from anabranch.crdt.idempotency import Pair
+from anabranch.crdt.images import PairsImage, PelImage, StateImage
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.node import PackedNode
-from anabranch.crdt.pel import Pel
 from anabranch.crdt.pel_chunk import NOBODY, EntryRef
 from anabranch.crdt.place import put_place, read_place
 from anabranch.crdt.region_log import NodeLimits
@@ -108,11 +108,19 @@ def push_node(stream: Stream, region_id: int, node: PackedNode) -> None:
 
 
 def put_converged(out: bytearray, stream: Stream) -> None:
-    """Writes a key without its entries and its local part.
+    """Writes a key without its entries and its local part; see `cut_converged`."""
+    image = StateImage()
+    cut_converged(image, stream)
+    out += image.encoded()
+
+
+def cut_converged(image: StateImage, stream: Stream) -> None:
+    """Cuts a key without its entries and its local part.
 
     These are header, creates, deadlines and configurations (converged), then tombstones, clears,
     `touched` and pairs (kept until stable), then up to where each region log was trimmed.
     """
+    out = image.out
     put_varint(out, STATE_VERSION)
     header = stream.header
     put_varint(out, len(header))
@@ -128,7 +136,9 @@ def put_converged(out: bytearray, stream: Stream) -> None:
         out += bytes(1)  # No pairs.
     else:
         _put_rare(out, stream)
-    put_vector(out, {log.region_id: log.trimmed for log in stream.logs.values() if log.trimmed})
+        image.add(PairsImage(stream.pairs))
+    trimmed = {log.region_id: log.trimmed for log in stream.logs.values() if log.trimmed}
+    put_vector(image.out, trimmed)
 
 
 def _put_rare(out: bytearray, stream: Stream) -> None:
@@ -164,17 +174,6 @@ def _put_until_stable(out: bytearray, stream: Stream) -> None:
     put_vector(out, stream.tombstone_of_all)
     put_vector(out, stream.clears)
     put_vector(out, stream.touched)
-    pairs = stream.pairs.everything()
-    put_varint(out, len(pairs))
-    for pair in pairs:
-        put_bytes(out, pair.pid)
-        put_bytes(out, pair.iid)
-        put_varint(out, pair.region_id)
-        put_varint(out, pair.counter)
-        put_id(out, pair.entry_id)
-        put_varint(out, pair.recorded_ms)
-        put_vector(out, pair.vector)
-        put_varint(out, pair.held_ms)
 
 
 def read_converged(reader: Reader, stream: Stream) -> int:
@@ -234,7 +233,15 @@ def _read_until_stable(reader: Reader, stream: Stream) -> None:
 
 
 def put_local(out: bytearray, stream: Stream) -> None:
-    """Writes local group state and statistics, for this region's own disk."""
+    """Writes local group state and statistics; see `cut_local`."""
+    image = StateImage()
+    cut_local(image, stream)
+    out += image.encoded()
+
+
+def cut_local(image: StateImage, stream: Stream) -> None:
+    """Cuts local group state and statistics, for this region's own disk."""
+    out = image.out
     put_varint(out, stream.entries_added)
     put_id(out, stream.max_deleted_id)
     put_varint(out, stream.iids_added)
@@ -244,8 +251,9 @@ def put_local(out: bytearray, stream: Stream) -> None:
         return
     put_varint(out, len(stream.groups))
     for name in sorted(stream.groups):
-        put_bytes(out, name)
-        _put_delivery(out, stream.groups[name].delivery)
+        put_bytes(image.out, name)
+        _cut_delivery(image, stream.groups[name].delivery)
+    out = image.out
     retired = [(pid, one.retired) for pid, one in stream.pairs.producers.items() if one.retired]
     put_varint(out, len(retired))
     for pid, count in retired:
@@ -271,7 +279,8 @@ def read_local(reader: Reader, stream: Stream, version: int = STATE_VERSION) -> 
             stream.pairs.retire_first(pid, reader.varint())
 
 
-def _put_delivery(out: bytearray, delivery: Delivery) -> None:
+def _cut_delivery(image: StateImage, delivery: Delivery) -> None:
+    out = image.out
     out.append(0 if delivery.floor is None else 1)
     if delivery.floor is not None:
         put_place(out, delivery.floor)
@@ -284,31 +293,17 @@ def _put_delivery(out: bytearray, delivery: Delivery) -> None:
         for counter in sorted(delivery.dropped[region_id]):
             put_varint(out, counter)
     put_varint(out, delivery.entries_read)
-    pending = _pending_by_consumer(delivery.pel)
     put_varint(out, len(delivery.consumers))
+    pel = PelImage(delivery.pel)
     for name in sorted(delivery.consumers):
         consumer = delivery.consumers[name]
-        put_bytes(out, name)
-        put_varint(out, consumer.seen_ms)
-        put_varint(out, consumer.active_ms + 1)
-        put_varint(out, delivery.pel.length_of(name))
-        out += pending.get(delivery.pel.numbers.get(name, NOBODY), b"")
-
-
-def _pending_by_consumer(pel: Pel) -> dict[int, bytearray]:
-    """The bytes of the pending entries of each consumer number, by region log, ascending."""
-    result: dict[int, bytearray] = {number: bytearray() for number in pel.totals}
-    for region_id in sorted(pel.parts):
-        for chunk in pel.parts[region_id].chunks:
-            for n in range(chunk.size()):
-                out = result[chunk.consumers[n]]
-                put_varint(out, region_id)
-                put_varint(out, chunk.counters[n])
-                put_varint(out, chunk.ms[n])
-                put_varint(out, chunk.seqs[n])
-                put_varint(out, chunk.delivered_ms[n])
-                put_varint(out, chunk.deliveries[n])
-    return result
+        head = bytearray()
+        put_bytes(head, name)
+        put_varint(head, consumer.seen_ms)
+        put_varint(head, consumer.active_ms + 1)
+        put_varint(head, delivery.pel.length_of(name))
+        pel.add(bytes(head), delivery.pel.numbers.get(name, NOBODY))
+    image.add(pel)
 
 
 def _read_delivery(reader: Reader) -> Delivery:

@@ -34,7 +34,12 @@ class Write:
     statements: list[Statement]
 
 
-Step = Union[UntilCommitted, Write, ReadOldest]
+@dataclass(frozen=True)
+class Rest:
+    """A step: continue with the next tick, after what waits meanwhile."""
+
+
+Step = Union[UntilCommitted, Write, Rest, ReadOldest]
 # The generator is sent the rows that answer `ReadOldest`, and an empty list after other steps.
 Steps = Generator[Step, Sequence[OldRow], None]
 
@@ -93,7 +98,7 @@ class Checkpoints:
                 checkpointer.capture(keyspace, journal.position)
             yield UntilCommitted(checkpointer.pending_position)
             for statements in checkpointer.slices():
-                yield Write(statements)
+                yield Write(statements) if statements else Rest()
             checkpointer.written()
         replay_from, statements = checkpointer.finish()
         yield UntilCommitted(replay_from)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final, Optional
 
-from anabranch.region.checkpoints import Checkpoints, Step, Steps, UntilCommitted, Write
+from anabranch.region.checkpoints import Checkpoints, Rest, Step, Steps, UntilCommitted, Write
 from anabranch.region.effect_log import EffectLog
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.rows import Commit
@@ -53,8 +53,10 @@ class DiskSchedule:
     # -- events
 
     def tick(self, steady_ms: int) -> None:
-        """Begins a checkpoint when one is due."""
+        """Begins a checkpoint when one is due, and continues one that rests."""
         self._steady_ms = steady_ms
+        if isinstance(self._step, Rest):
+            self._advance([])
         if self._steps is None and not self._is_stopping and steady_ms >= self._begins_after_ms:
             if self._checkpoints.is_due(steady_ms):
                 self._begin()

@@ -40,7 +40,7 @@ from anabranch.region.engine.settings import Settings
 from anabranch.region.event_log import EventLog
 from anabranch.region.histories import Histories
 from anabranch.region.salvaging import Salvaging
-from anabranch.region.storage.checkpoint import CAPTURE_BYTES, Checkpointer
+from anabranch.region.storage.checkpoint import CAPTURE_BYTES, STRETCH, Checkpointer
 from anabranch.region.storage.history import FindKey, ReadBlocks, ReadRows
 from anabranch.region.storage.log import ReadOldest
 from anabranch.region.storage.salvage import ReadSalvage
@@ -59,7 +59,8 @@ class TurnLimits:
 
     The simulator uses smaller values. `merge_bytes` bounds the bytes merged in a turn,
     `turn_pieces` the encoded pieces of replies in a turn of one client, `capture_bytes` the state
-    of keys captured in one step of a checkpoint.
+    of keys captured in one step of a checkpoint, `encode_stretch` the pending entries that it
+    encodes in one tick.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class TurnLimits:
         retry_ms: int = 200,
         turn_pieces: int = TURN_PIECES,
         capture_bytes: int = CAPTURE_BYTES,
+        encode_stretch: int = STRETCH,
     ) -> None:
         self.merge_bytes: Final = merge_bytes
         # A turn of merging shorter than this needs no rest after it.
@@ -78,6 +80,7 @@ class TurnLimits:
         self.retry_ms: Final = retry_ms
         self.turn_pieces: Final = turn_pieces
         self.capture_bytes: Final = capture_bytes
+        self.encode_stretch: Final = encode_stretch
 
 
 class Driver:

@@ -222,7 +222,12 @@ async def start(
     limits = limits or TurnLimits()
     slice_max_bytes = settings.integer("crdt-slice-max-bytes")
     checkpointer = Checkpointer(
-        stored.numbers, stored.gone, stored.cut, slice_max_bytes, limits.capture_bytes
+        stored.numbers,
+        stored.gone,
+        stored.cut,
+        slice_max_bytes,
+        limits.capture_bytes,
+        limits.encode_stretch,
     )
     tail_bytes = settings.integer("crdt-log-tail-max-bytes")
     log = EffectLog(stored.position, stored.log_floor, stored.log_size, settings, tail_bytes)

@@ -30,6 +30,8 @@ class Upkeep:
         # Keys with tombstones, clears or pairs.
         self.collectable: dict[bytes, None] = {}
         self._last_ms = 0
+        # A key has more pairs than one collection looked at.
+        self._is_collecting = False
 
     def note(self, state: EngineState, stream: Stream) -> None:
         """Puts a key that changed on the lists to which it belongs."""
@@ -58,6 +60,8 @@ class Upkeep:
             self._last_ms = state.clock.steady_ms
             self._remove_hidden(state)
             self._remove_leftovers(state)
+            self._collect(state)
+        elif self._is_collecting:
             self._collect(state)
 
     # -- deadlines
@@ -141,6 +145,7 @@ class Upkeep:
 
     def _collect(self, state: EngineState) -> None:
         """Drops tombstones, clears and pairs that are stable."""
+        self._is_collecting = False
         stable = state.stable_vector()
         if not stable:
             return
@@ -159,6 +164,9 @@ class Upkeep:
             if stream.has_collectable():
                 self.collectable[key] = None
             state.keyspace.drop_if_empty(stream)
+            if stream.rare is not None and stream.pairs.is_collecting:
+                self._is_collecting = True
+                return
 
 
 def _is_known_to_all(state: EngineState, dot: Dot, at_ms: int) -> bool:

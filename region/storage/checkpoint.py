@@ -5,10 +5,10 @@ Theory of operation
 A checkpoint begins at a position P. It takes the region's own state there (vector, chains,
 tombstone and clears of FLUSHALL) and the list of the keys that are dirty. It captures some of these
 keys at a time, each at the position of its step: packed nodes by reference (`NodeImage`), the rest
-as bytes. The rows of a key are written in slices under a new cut number. The last slice of a key
-makes that cut the valid one; until then a start uses the former cut. After all keys the region's
-state is written. From then on a start replays the log from P, and for each key from the position of
-that key.
+as an image of which the large parts are encoded later (`crdt/images.py`). The rows of a key are
+written in slices under a new cut number. The last slice of a key makes that cut the valid one;
+until then a start uses the former cut. After all keys the region's state is written. From then on a
+start replays the log from P, and for each key from the position of that key.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from typing import Final, Optional
 from xxhash import xxh3_64_digest
 
 from anabranch.crdt.encoding import Malformed, Reader, put_bytes, put_varint, put_vector
+from anabranch.crdt.images import StateImage
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.region_log import RegionLog
-from anabranch.crdt.state import NodeImage, put_converged, put_local
+from anabranch.crdt.state import NodeImage, cut_converged, cut_local
 from anabranch.crdt.stream import Stream
 from anabranch.crdt.vector import Vector
 from anabranch.region.storage.schema import Statement, in_bulk, meta
@@ -32,6 +33,8 @@ from anabranch.region.storage.slices import GONE, KeyCut, slices
 CAPTURE_BYTES: Final = 1 << 20
 _KEY_BYTES: Final = 2048
 _NODE_BYTES: Final = 128
+# Pending entries that are encoded before a checkpoint rests; see `StateImage.encode`.
+STRETCH: Final = 2048
 REGION_STATE_VERSION: Final = 1
 
 
@@ -106,6 +109,7 @@ class Checkpointer:
         cut: int,
         slice_max_bytes: int,
         capture_bytes: int = CAPTURE_BYTES,
+        stretch: int = STRETCH,
     ) -> None:
         # Key → number under which its rows are stored.
         self.numbers = numbers
@@ -114,6 +118,7 @@ class Checkpointer:
         self.cut = cut
         self.slice_max_bytes = slice_max_bytes
         self.capture_bytes = capture_bytes
+        self.stretch = stretch
         self._next_number = max(numbers.values(), default=0) + 1
         self._state: Optional[RegionState] = None
         self._todo: list[bytes] = []
@@ -162,7 +167,8 @@ class Checkpointer:
             key = self._todo.pop()
             keyspace.dirty.pop(key, None)
             cut = self._capture(key, keyspace.get(key), position)
-            size += _KEY_BYTES + len(cut.state) + _NODE_BYTES * len(cut.images)
+            weight = 0 if cut.image is None else cut.image.weight()
+            size += _KEY_BYTES + weight + _NODE_BYTES * len(cut.images)
             cuts.append(cut)
         if not keyspace.dirty:
             # An emptied dict keeps its memory until it is cleared.
@@ -189,11 +195,10 @@ class Checkpointer:
             self.numbers[key] = stream.stored_number
         cut = KeyCut(key, position, stream.stored_number, stored if is_new else 0)
         cut.has_older = not is_new
-        state = bytearray()
-        put_converged(state, stream)
-        put_local(state, stream)
-        put_varint(state, stream.length())
-        cut.state = xxh3_64_digest(state) + bytes(state)
+        cut.image = image = StateImage()
+        cut_converged(image, stream)
+        cut_local(image, stream)
+        put_varint(image.out, stream.length())
         for region_id, log in stream.logs.items():
             _capture_log(region_id, log, cut)
         return cut
@@ -201,11 +206,11 @@ class Checkpointer:
     def slices(self) -> Iterator[list[Statement]]:
         """The transactions that write `pending`, each of about `slice_max_bytes`.
 
-        They are idempotent: after a failure all may be written again.
+        An empty one means a rest, so that clients wait for no long encoding. They are idempotent:
+        after a failure all may be written again.
         """
-        return slices(
-            self.pending, self.cut, self.slice_max_bytes, meta("collected", self._collected)
-        )
+        first = meta("collected", self._collected)
+        return slices(self.pending, self.cut, self.slice_max_bytes, self.stretch, first)
 
     def finish(self) -> tuple[int, list[Statement]]:
         """The position from which a start replays the log, and the statements that store it.

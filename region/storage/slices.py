@@ -7,10 +7,12 @@ the last of these, and the removal of older rows not before it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, Optional
 
 from mypy_extensions import mypyc_attr
+from xxhash import xxh3_64
 
+from anabranch.crdt.images import StateImage
 from anabranch.crdt.state import NodeImage
 from anabranch.region.storage import sums
 from anabranch.region.storage.schema import Statement, in_bulk
@@ -50,12 +52,38 @@ class KeyCut:
         self.former = former
         # An earlier checkpoint stored the key under `number`.
         self.has_older = False
-        self.state = b""
+        # The state without the nodes: as it was cut, then as pieces of bytes after their checksum.
+        self.image: Optional[StateImage] = None
+        self.state: list[bytes] = []
         self.images: list[NodeImage] = []
         # Nodes of `images` that an earlier checkpoint stored, too: (region_id, node number).
         self.rewritten: list[tuple[int, int]] = []
         # Nodes that are gone: (region_id, node number).
         self.dropped: list[tuple[int, int]] = []
+
+    def encode(self, stretch: int) -> Iterator[int]:
+        """Makes the bytes of the state; yields as `StateImage.encode` does."""
+        image = self.image
+        if image is None:
+            return
+        pieces: list[bytes] = []
+        yield from image.encode(pieces, stretch)
+        total = xxh3_64()
+        for piece in pieces:
+            total.update(piece)
+        self.state = [total.digest(), *pieces]
+        self.image = None
+
+    def parts(self, size: int) -> Iterator[bytes]:
+        """The bytes of the state, in parts of `size` bytes."""
+        part = bytearray()
+        for piece in self.state:
+            part += piece
+            while len(part) >= size:
+                yield bytes(part[:size])
+                del part[:size]
+        if part:
+            yield bytes(part)
 
 
 class _Rows:
@@ -98,16 +126,23 @@ class _Rows:
 
 
 def slices(
-    cuts: Sequence[KeyCut], cut: int, max_bytes: int, first: Statement
+    cuts: Sequence[KeyCut], cut: int, max_bytes: int, stretch: int, first: Statement
 ) -> Iterator[list[Statement]]:
     """The transactions that write keys under the cut number `cut`, each of about `max_bytes`.
 
-    `first` is in the first one.
+    `first` is in the first one. An empty one means a rest: since the last one, as much was encoded
+    as `stretch` pending entries are.
     """
     head = [first]
     rows = _Rows(cut)
     part_bytes = min(_PART_BYTES, max_bytes)
+    encoded = 0
     for one in cuts:
+        for count in one.encode(stretch):
+            if encoded + count > stretch:
+                encoded = 0
+                yield []
+            encoded += count
         for size in _fill(rows, one, cut, part_bytes):
             if size >= max_bytes:
                 yield head + rows.take()
@@ -120,8 +155,7 @@ def _fill(rows: _Rows, one: KeyCut, cut: int, part_bytes: int) -> Iterator[int]:
     """Adds the rows of a key one by one; yields the size of the transaction after each."""
     number = one.number
     if number != GONE:
-        for part, start in enumerate(range(0, len(one.state), part_bytes)):
-            body = one.state[start : start + part_bytes]
+        for part, body in enumerate(one.parts(part_bytes)):
             total = sums.of_part(number, cut, part, body)
             yield rows.add(rows.parts, (number, cut, part, body, total), len(body))
         for image in one.images:

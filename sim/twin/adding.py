@@ -273,15 +273,16 @@ def trim(twin: TwinCore, key: Key, trimming: Trimming, is_counted: bool = False)
 
 
 def _is_of_a_later_command(twin: TwinCore, key: Key) -> bool:
-    """Whether the next trim that the region issued is one that a later XTRIM of the unit counts.
+    """Whether the next trim that the region issued is one that a later XTRIM of the call counts.
 
-    Between an XADD with `~` and that XTRIM, no command of the transaction has issued an effect.
+    Between an XADD with `~` and that XTRIM, no command of the transaction has issued an effect, nor
+    has one that waited for the end of the start as this one did.
     """
     trims = 0
     counter = twin.state.vector.get(twin.region, 0) + 1
     while isinstance(effect := twin.to_follow.get(counter), Trim) and effect.key == key.name:
         trims, counter = trims + 1, counter + 1
-    for argv, reply in twin.later:
+    for argv, reply in [*twin.later, *twin.waited]:
         if argv[0].upper() == b"XTRIM" and argv[1] == key.name and isinstance(reply, int):
             trims -= reply > 0
         elif may_issue(argv) and not _issued_nothing(twin, argv, reply):

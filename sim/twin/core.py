@@ -47,6 +47,8 @@ class TwinCore:
         self.reply: Optional[Reply] = None
         # The later commands of the transaction that runs now, with the region's replies.
         self.later: list[tuple[tuple[bytes, ...], Reply]] = []
+        # Likewise the commands that waited for the end of the start, and run after this one.
+        self.waited: list[tuple[tuple[bytes, ...], Reply]] = []
         # The effects that the region issued in this call, by counter.
         self.to_follow: dict[int, Plain] = {}
 

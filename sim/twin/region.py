@@ -156,8 +156,11 @@ class TwinRegion(TwinCore):
 
     def note_hidden(self) -> None:
         """Notes which keys a deadline hides now."""
-        keys, clock_ms = self.state.keys, self.state.clock_ms
-        self._hidden = {name for name, key in keys.items() if key.is_hidden(clock_ms)}
+        self._hidden = {name for name in self.state.keys if self._is_hidden(name)}
+
+    def _is_hidden(self, name: bytes) -> bool:
+        key = self.state.keys.get(name)
+        return key is not None and key.is_hidden(self.state.clock_ms)
 
     def _take_settings(self, call: Call) -> None:
         duration, maxsize = (
@@ -185,12 +188,27 @@ class TwinRegion(TwinCore):
 
     def _run_waiting(self) -> None:
         waiting, self.for_start = self.for_start, []
-        for session, argv in waiting:
+        for place, (session, argv) in enumerate(waiting):
             self._look_late(session)
+            self.waited = self._told(waiting[place + 1 :])
             reply = self._dispatch(session, argv)
             self.reply = None
             if not isinstance(reply, ReplyLater):
                 self._late.append((session.number, reply))
+
+    def _told(
+        self, waiting: list[tuple[Session, tuple[bytes, ...]]]
+    ) -> list[tuple[tuple[bytes, ...], Reply]]:
+        """The commands that wait, those of transactions one by one, with the region's replies."""
+        replies = dict(self.call.late)
+        found: list[tuple[tuple[bytes, ...], Reply]] = []
+        for session, argv in waiting:
+            reply = replies.get(session.number)
+            if session.queued is not None and isinstance(reply, list):
+                found += zip(session.queued, reply, strict=False)
+            else:
+                found.append((argv, reply))
+        return found
 
     def _look_late(self, session: Session) -> None:
         """The next late reply of the session, for the choices that the region has."""
@@ -304,11 +322,8 @@ class TwinRegion(TwinCore):
         self.note_lifecycle()
         if self.facts.state in ("recovery", "lost"):
             self._run_waiting()
-        state = self.state
         hidden = [
-            name
-            for name, key in state.keys.items()
-            if name not in self._hidden and key.is_hidden(state.clock_ms)
+            name for name in self.state.keys if name not in self._hidden and self._is_hidden(name)
         ]
         upkeep.work(self)
         self.journal.end_unit()
@@ -325,6 +340,9 @@ class TwinRegion(TwinCore):
             losers.remove(self)
         keys = [*state.added, *state.ended, *state.timed]
         self._forget_changes()
+        if self._hidden:
+            # A key that is made anew can be hidden again before the next tick looks.
+            self._hidden = {name for name in self._hidden if self._is_hidden(name)}
         if self.blocked:
             self._wake(keys)
 

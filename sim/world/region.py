@@ -163,11 +163,14 @@ class SimulatedRegion:
         )
         process.told = told
         process.write_ms = self.write_ms
+        turn_pieces = self.draw.choice([1, 1 << 20])
+        is_small = self.draw.choice([True, False])
         limits = TurnLimits(
             merge_bytes=MERGE_BYTES,
             retry_ms=RETRY_MS,
-            turn_pieces=self.draw.choice([1, 1 << 20]),
-            capture_bytes=self.draw.choice([1, 1 << 20]),
+            turn_pieces=turn_pieces,
+            capture_bytes=1 if is_small else 1 << 20,
+            encode_stretch=2 if is_small else 1 << 20,
         )
         try:
             process.start(config, limits)

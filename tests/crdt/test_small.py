@@ -361,8 +361,10 @@ pair_steps = st.one_of(
 
 
 @settings(max_examples=600)
-@given(st.lists(pair_steps, max_size=25), st.integers(0, 3))
-def test_pairs_are_a_list_of_what_is_held(steps: list[tuple[Any, ...]], retired_max: int) -> None:
+@given(st.lists(pair_steps, max_size=25), st.integers(0, 3), st.sampled_from([1, 1000]))
+def test_pairs_are_a_list_of_what_is_held(
+    steps: list[tuple[Any, ...]], retired_max: int, look_max: int
+) -> None:
     """`Pairs` agrees with the naive list, in two streams of one region.
 
     The steps add, retire, clear and collect pairs; the limit of retired pairs makes the region
@@ -370,6 +372,7 @@ def test_pairs_are_a_list_of_what_is_held(steps: list[tuple[Any, ...]], retired_
     """
     limits = PairLimits()
     limits.retired_max = retired_max
+    limits.look_max = look_max
     held = [Pairs(limits), Pairs(limits)]
     naive = NaivePairs(retired_max)
     counters = {1: 0, 2: 0}
@@ -401,10 +404,53 @@ def test_pairs_are_a_list_of_what_is_held(steps: list[tuple[Any, ...]], retired_
         else:
             stable, later_ms, duration_ms = given_
             now_ms += later_ms
-            assert pairs.collect(stable, now_ms, duration_ms) == naive.collect(
+            assert collected(pairs, stable, now_ms, duration_ms) == naive.collect(
                 stream, stable, now_ms, duration_ms
             )
         _is_the_list(held, naive, limits, now_ms)
+
+
+def collected(pairs: Pairs, stable: Vector, now_ms: int, duration_ms: int) -> int:
+    """How many pairs a whole collection drops, however many calls it takes."""
+    dropped = pairs.collect(stable, now_ms, duration_ms)
+    while pairs.is_collecting:
+        dropped += pairs.collect(stable, now_ms, duration_ms)
+    return dropped
+
+
+@settings(max_examples=400)
+@given(st.lists(pair_steps, max_size=40))
+def test_what_comes_during_a_collection_is_collected_later(steps: list[tuple[Any, ...]]) -> None:
+    """A collection takes several calls, so clients do not wait for a million pairs.
+
+    Between two calls pairs come, retire and go. Afterwards none is left that could be dropped.
+    """
+    limits = PairLimits()
+    limits.look_max = 1
+    pairs = Pairs(limits)
+    counters = {1: 0, 2: 0}
+    stable: Vector = {}
+    now_ms = 1000
+    for step, _, *given_ in steps:
+        if step in ("add", "merge"):
+            pid, iid, region_id, entry_id, recorded_ms, sees, since_ms = given_
+            counters[region_id] += 1
+            dot = (region_id, counters[region_id])
+            one = Pair(pid, iid, dot, entry_id, recorded_ms, sees, now_ms - since_ms)
+            getattr(pairs, step)(one)
+        elif step == "retire":
+            pairs.retire(*given_)
+        elif step == "clear":
+            pairs.clear(*given_)
+        elif step == "collect":
+            vectors.raise_to(stable, given_[0])
+            now_ms += given_[1]
+        pairs.collect(stable, now_ms, 50)
+    collected(pairs, stable, now_ms, 50)
+    collected(pairs, stable, now_ms, 50)
+    for each in pairs.everything():
+        assert not each.is_stable(stable) or not (each.is_retired or now_ms - each.held_ms > 50)
+    assert limits.retired == sum(each.is_retired for each in pairs.everything())
 
 
 def _is_the_list(held: list[Pairs], naive: NaivePairs, limits: PairLimits, now_ms: int) -> None:

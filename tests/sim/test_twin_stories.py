@@ -225,6 +225,45 @@ def test_each_command_that_waited_has_rows_of_its_own() -> None:
     assert not twin.violations, twin.violations
 
 
+def test_a_trim_is_that_of_the_later_command_that_waited_too() -> None:
+    """S5.2, S13.6: all commands that wait for the end of a start run in one call.
+
+    The twin gave the trim of the XTRIM to the XADD before it. From simulator seed 13017375.
+    """
+    twin, (us, eu) = tapped(2, patience_ms=500, stream_node_max_entries="5")
+    eu.at(eu.now_ms + 500)
+    for number in range(3):
+        eu.ok(f"XADD k {number + 1}-* t a")
+    eu.commit()
+    us.take(eu)
+    for command in ("MULTI", "XADD k MINID ~ 3-0 * t b", "EXEC"):
+        us(command)
+    us.connect()
+    us("XTRIM k MAXLEN = 2")
+    us.at(us.now_ms + 500)
+    assert not twin.violations, twin.violations
+    us.connect()
+    assert us.ok("XLEN k") == 2
+
+
+def test_a_key_that_is_made_anew_can_be_hidden_before_the_next_tick() -> None:
+    """S10.2: a reader that blocks on a key is answered when a deadline hides the key.
+
+    The twin remembered that the key before it was hidden. From simulator seed 13015116.
+    """
+    twin, (us, _) = tapped(2)
+    us.ok("XADD k * t a")
+    us.ok("PEXPIRE k 10")
+    us.at(us.now_ms + 11)
+    assert us.ok("EXISTS k") == 0
+    us.ok("XGROUP CREATE k g 0 MKSTREAM")
+    us.ok("PEXPIRE k 10")
+    us("XREADGROUP GROUP g c BLOCK 0 STREAMS k >")
+    us.at(us.now_ms + 11)
+    assert not us.engine.state.waiting.reads.by_key
+    assert not twin.violations, twin.violations
+
+
 def test_the_zero_id_is_refused_even_if_there_is_no_stream_to_add_to() -> None:
     """As in Redis, NOMKSTREAM does not hide the mistake. From simulator seed 500033."""
     twin, (us,) = tapped()

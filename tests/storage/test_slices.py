@@ -8,6 +8,7 @@ from collections import Counter
 from anabranch.crdt.node import PackedNode
 from anabranch.crdt.state import NodeImage
 from anabranch.region.storage import schema
+from anabranch.region.storage.checkpoint import STRETCH
 from anabranch.region.storage.schema import Statement, in_bulk, meta
 from anabranch.region.storage.slices import GONE, KeyCut, slices
 
@@ -19,7 +20,7 @@ def keys(count: int, *, stored: bool) -> list[KeyCut]:
     found = []
     for n in range(1, count + 1):
         cut = KeyCut(b"key-%d" % n, 7, n, 0)
-        cut.state = b"state"
+        cut.state = [b"st", b"ate"]
         cut.has_older = stored
         node = PackedNode(b"\x01a", 1)
         node.number = 1
@@ -30,7 +31,7 @@ def keys(count: int, *, stored: bool) -> list[KeyCut]:
 
 
 def written(cuts: list[KeyCut], cut: int, max_bytes: int = 1 << 20) -> list[list[Statement]]:
-    return list(slices(cuts, cut, max_bytes, FIRST))
+    return list(slices(cuts, cut, max_bytes, STRETCH, FIRST))
 
 
 def new_database() -> sqlite3.Connection:
