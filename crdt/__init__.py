@@ -25,6 +25,8 @@ Reading order:
 - `pel_finder`: finding pending entries by ID.
 - `delivery`: the state of a group that one region keeps and never replicates.
 - `groups`: consumer groups, which are delete-wins.
+- `pair`: an idempotent add, and when two of them are a conflict.
+- `pair_queue`: the pairs of one producer, oldest first.
 - `idempotency`: the idempotency pairs of one stream.
 - `stream`: the state of one key.
 - `undelivered`: the entries that `XREADGROUP >` would still deliver.

@@ -13,9 +13,9 @@ from anabranch.crdt import effects as fx
 from anabranch.crdt.adds import Adds, AddsPiece
 from anabranch.crdt.block import Block, read_effects
 from anabranch.crdt.groups import Create, Group, is_buried
-from anabranch.crdt.idempotency import Pair
 from anabranch.crdt.ids import MAX_HALF
 from anabranch.crdt.keyspace import Keyspace
+from anabranch.crdt.pair import Pair
 from anabranch.crdt.scan import Scan
 from anabranch.crdt.stream import Stream
 from anabranch.crdt.vector import Dot, Vector, covers, includes, raise_to

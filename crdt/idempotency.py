@@ -14,115 +14,18 @@ A region collects pairs by itself, so they are not part of the digest.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import Final, Optional, Union
 
 from mypy_extensions import mypyc_attr
 
-from anabranch.crdt.ids import MAX_HALF, make
-from anabranch.crdt.vector import Dot, Vector, covers
-
-
-@mypyc_attr(acyclic=True)
-class Pair:
-    """One idempotent add. All times are in ms since the epoch.
-
-    `recorded_ms` is the time at which the adder recorded the pair; `vector` covers the effects that
-    the adder had applied; `held_ms` is the time since which this region has held the pair.
-
-    A region can hold a million pairs, so a pair holds plain numbers, and shares what it can: the
-    pairs of one region that were added between two merges have seen the same of all others.
-    """
-
-    def __init__(
-        self,
-        pid: bytes,
-        iid: bytes,
-        dot: Dot,
-        entry_id: int,
-        recorded_ms: int,
-        vector: Vector,
-        held_ms: int,
-    ) -> None:
-        self.pid: Final = pid
-        self.iid: Final = iid
-        self.region_id: Final = dot[0]
-        self.counter: Final = dot[1]
-        self._ms: Final = entry_id >> 64
-        self._seq: Final = entry_id & MAX_HALF
-        self.recorded_ms: Final = recorded_ms
-        self.held_ms: Final = held_ms
-        self.is_retired = False
-        # What the adder had seen of its own region and of all others.
-        self._seen_own: Final = vector.get(dot[0], 0)
-        self._seen = vector
-
-    @property
-    def dot(self) -> Dot:
-        return (self.region_id, self.counter)
-
-    @property
-    def entry_id(self) -> int:
-        return make(self._ms, self._seq)
-
-    @property
-    def vector(self) -> Vector:
-        """A copy of the vector."""
-        vector = dict(self._seen)
-        vector[self.region_id] = self._seen_own
-        if not self._seen_own:
-            del vector[self.region_id]
-        return vector
-
-    def share(self, seen: Optional[Vector]) -> Vector:
-        """Takes over what another pair of the region has seen of all others, if it is the same.
-
-        Returns what this pair has seen of them.
-        """
-        if seen is None or not self._has_seen_all(seen):
-            seen = self._seen.copy()
-            seen.pop(self.region_id, None)
-        self._seen = seen
-        return seen
-
-    def _has_seen_all(self, seen: Vector) -> bool:
-        own = 1 if self.region_id in self._seen else 0
-        if len(self._seen) - own != len(seen):
-            return False
-        return all(self._seen.get(region_id, -1) == seen[region_id] for region_id in seen)
-
-    def has_seen(self, other: Pair) -> bool:
-        """Whether its adder had applied the other add."""
-        if other.region_id == self.region_id:
-            return other.counter <= self._seen_own
-        return covers(self._seen, other.region_id, other.counter)
-
-    def is_stable(self, stable: Vector) -> bool:
-        """Whether the stable vector covers its add."""
-        return covers(stable, self.region_id, self.counter)
-
-    def order(self) -> tuple[int, int, int]:
-        """Returns the sort key by which the lower pair of a conflict wins (S9.2)."""
-        return (self._ms, self._seq, self.region_id)
-
-
-def is_conflict(one: Pair, other: Pair, duration_ms: int) -> bool:
-    """Whether two adds of one pair are a conflict (S9.2).
-
-    Neither adder had seen the other add, and the two were recorded at most the duration apart.
-    """
-    return (
-        (one.region_id != other.region_id or one.counter != other.counter)
-        and not one.has_seen(other)
-        and not other.has_seen(one)
-        and abs(one.recorded_ms - other.recorded_ms) <= duration_ms
-    )
-
+from anabranch.crdt.pair import Pair, is_conflict
+from anabranch.crdt.pair_queue import NO_TIME, PairQueue
+from anabranch.crdt.vector import Vector
 
 NO_LIMIT: Final = 1 << 62
 # Pairs that one call of `Pairs.collect` looks at, so that clients do not wait for a million.
-LOOK_MAX: Final = 16_384
+LOOK_MAX: Final = 2048
 
 
 class PairLimits:
@@ -148,13 +51,19 @@ class Producer:
     """The pairs of one producer, oldest first."""
 
     def __init__(self) -> None:
-        self.order: deque[Pair] = deque()
+        # All retired pairs are older than all that answer.
+        self.retired = PairQueue()
+        self.answering = PairQueue()
         # The pair of each idempotent ID, or all of them where there are several.
         self._by_iid: dict[bytes, Union[Pair, list[Pair]]] = {}
-        # Number of retired pairs: they stand at the beginning of the order.
-        self.retired = 0
         # No answering pair was held since before this time.
-        self.oldest_ms = NO_LIMIT
+        self.oldest_ms = NO_TIME
+
+    def count(self) -> int:
+        return self.retired.length + self.answering.length
+
+    def everything(self) -> list[Pair]:
+        return [*self.retired, *self.answering]
 
     def of(self, iid: bytes) -> list[Pair]:
         """Returns the pairs with that idempotent ID, in no particular order."""
@@ -165,7 +74,7 @@ class Producer:
 
     def add(self, pair: Pair) -> None:
         """Adds the newest pair."""
-        self.order.append(pair)
+        self.answering.append(pair)
         self._name(pair)
 
     def insert(self, pair: Pair) -> None:
@@ -173,14 +82,7 @@ class Producer:
 
         A pair that was recorded before the oldest answering one becomes the oldest.
         """
-        order = self.order
-        index = len(order)
-        if index > self.retired and pair.recorded_ms < order[self.retired].recorded_ms:
-            # After a cut most pairs are such ones, and the loop would pass all that answer.
-            index = self.retired
-        while index > self.retired and order[index - 1].recorded_ms > pair.recorded_ms:
-            index -= 1
-        order.insert(index, pair)
+        self.answering.insert(pair)
         self._name(pair)
 
     def _name(self, pair: Pair) -> None:
@@ -206,44 +108,59 @@ class Producer:
 
     def retire_oldest(self) -> Pair:
         """Retires the oldest answering pair."""
-        pair = self.order[self.retired]
+        pair = self.answering.pop_first()
         pair.is_retired = True
-        self.retired += 1
+        self.retired.append(pair)
         return pair
 
     def forget_oldest(self) -> None:
         """Drops the oldest pair, which must be retired."""
-        self._forget(self.order.popleft())
-        self.retired -= 1
+        self._forget(self.retired.pop_first())
 
     def collect_retired(self, stable: Vector) -> None:
         """Drops the retired pairs whose add is stable."""
-        kept: list[Pair] = []
-        for _ in range(self.retired):
-            pair = self.order.popleft()
-            if pair.is_stable(stable):
-                self._forget(pair)
-            else:
-                kept.append(pair)
-        self.retired = len(kept)
-        kept.reverse()
-        self.order.extendleft(kept)
+        self.retired = self._kept(self.retired, lambda pair: not pair.is_stable(stable))
+
+    def collect_old(self, held_before_ms: int, is_kept: Callable[[Pair], bool]) -> tuple[int, int]:
+        """Drops of the pairs that answer those that are not kept.
+
+        It looks only at runs of which a pair may have been held since before `held_before_ms`.
+        Returns at how many runs and pairs it looked, and a time before which no pair of the other
+        runs was held.
+        """
+        kept = PairQueue()
+        looked = 0
+        others_ms = NO_TIME
+        for run in self.answering.runs:
+            looked += 1
+            if run.oldest_ms >= held_before_ms:
+                others_ms = min(others_ms, run.oldest_ms)
+                kept.append_run(run)
+                continue
+            looked += run.size()
+            for pair in run.pairs[run.start :]:
+                self._put_kept(kept, pair, is_kept)
+        self.answering = kept
+        self.oldest_ms = kept.oldest_ms()
+        return looked, others_ms
 
     def keep(self, is_kept: Callable[[Pair], bool]) -> None:
         """Drops all pairs but those that are kept."""
-        before = self.order
-        self.order = deque()
-        self.retired = 0
-        self.oldest_ms = NO_LIMIT
-        for pair in before:
-            if not is_kept(pair):
-                self._forget(pair)
-                continue
-            self.order.append(pair)
-            if pair.is_retired:
-                self.retired += 1
-            else:
-                self.oldest_ms = min(self.oldest_ms, pair.held_ms)
+        self.retired = self._kept(self.retired, is_kept)
+        self.answering = self._kept(self.answering, is_kept)
+        self.oldest_ms = self.answering.oldest_ms()
+
+    def _kept(self, queue: PairQueue, is_kept: Callable[[Pair], bool]) -> PairQueue:
+        kept = PairQueue()
+        for pair in queue:
+            self._put_kept(kept, pair, is_kept)
+        return kept
+
+    def _put_kept(self, kept: PairQueue, pair: Pair, is_kept: Callable[[Pair], bool]) -> None:
+        if is_kept(pair):
+            kept.append(pair)
+        else:
+            self._forget(pair)
 
 
 @mypyc_attr(acyclic=True)
@@ -261,7 +178,7 @@ class Pairs:
         self._next_ms = 0
         self._duration_ms = 0
         # No answering pair was held since before this time, and whether there may be retired ones.
-        self._oldest_ms = NO_LIMIT
+        self._oldest_ms = NO_TIME
         self._may_have_retired = False
         # What the newest pair of each region has seen of all others.
         self._seen: dict[int, Vector] = {}
@@ -271,19 +188,19 @@ class Pairs:
 
     def count(self) -> int:
         """Returns the number of pairs, retired ones included."""
-        return sum(len(producer.order) for producer in self.producers.values())
+        return sum(producer.count() for producer in self.producers.values())
 
     def count_answering(self) -> int:
         """Returns the number of pairs that answer retries."""
-        return sum(len(one.order) - one.retired for one in self.producers.values())
+        return sum(one.answering.length for one in self.producers.values())
 
     def count_answering_producers(self) -> int:
         """Returns the number of producers that have an answering pair."""
-        return sum(1 for one in self.producers.values() if len(one.order) > one.retired)
+        return sum(1 for one in self.producers.values() if one.answering.length)
 
     def everything(self) -> list[Pair]:
         """Returns all pairs, one producer after the other."""
-        return [pair for producer in self.producers.values() for pair in producer.order]
+        return [pair for producer in self.producers.values() for pair in producer.everything()]
 
     def of(self, pid: bytes, iid: bytes) -> list[Pair]:
         """Returns all pairs with that producer ID and idempotent ID, in no particular order."""
@@ -347,19 +264,21 @@ class Pairs:
         if producer is None:
             return
         limits = self._limits
-        while len(producer.order) - producer.retired > maxsize:
+        while producer.answering.length > maxsize:
             self._retire_oldest(producer)
-        while producer.retired and limits.retired > limits.retired_max:
+        while producer.retired.length and limits.retired > limits.retired_max:
             producer.forget_oldest()
             limits.retired -= 1
             limits.forgotten_early += 1
-        if not producer.order:
+        if not producer.count():
             del self.producers[pid]
 
     def retire_first(self, pid: bytes, count: int) -> None:
         """Retires the first `count` pairs of a producer, as a loaded checkpoint says."""
         producer = self.producers.get(pid)
-        while producer is not None and producer.retired < min(count, len(producer.order)):
+        while (
+            producer is not None and producer.retired.length < count and producer.answering.length
+        ):
             self._retire_oldest(producer)
 
     def _retire_oldest(self, producer: Producer) -> None:
@@ -373,7 +292,7 @@ class Pairs:
         """Drops the pairs that a clear with this vector has seen (S9.4)."""
         for pid in list(self.producers):
             producer = self.producers[pid]
-            before = producer.retired
+            before = producer.retired.length
             producer.keep(lambda pair: not pair.is_stable(vector))
             self._collected(pid, producer, before)
 
@@ -406,17 +325,17 @@ class Pairs:
             producer = self.producers.get(pid)
             if producer is None:
                 continue
-            before, retired = len(producer.order), producer.retired
+            before, retired = producer.count(), producer.retired.length
             looked += 1 + retired
             producer.collect_retired(stable)
-            if now_ms - producer.oldest_ms > duration_ms:
-                looked += len(producer.order)
-                producer.keep(is_kept)
-            else:
-                self._next_ms = min(self._next_ms, producer.oldest_ms + duration_ms)
+            oldest_ms = producer.oldest_ms
+            if now_ms - oldest_ms > duration_ms:
+                count, oldest_ms = producer.collect_old(now_ms - duration_ms, is_kept)
+                looked += count
+            self._next_ms = min(self._next_ms, oldest_ms + duration_ms)
             self._oldest_ms = min(self._oldest_ms, producer.oldest_ms)
-            self._may_have_retired = self._may_have_retired or producer.retired > 0
-            dropped += before - len(producer.order)
+            self._may_have_retired = self._may_have_retired or producer.retired.length > 0
+            dropped += before - producer.count()
             self._collected(pid, producer, retired)
         return dropped
 
@@ -429,7 +348,7 @@ class Pairs:
             # All pairs still answer retries. With a long duration there can be a million of them.
             return False
         # What comes during the collection lowers these again.
-        self._oldest_ms, self._may_have_retired = NO_LIMIT, False
+        self._oldest_ms, self._may_have_retired = NO_TIME, False
         self._stable, self._next_ms = dict(stable), now_ms + duration_ms
         self._duration_ms = duration_ms
         self._to_look_at = list(self.producers)
@@ -437,6 +356,6 @@ class Pairs:
 
     def _collected(self, pid: bytes, producer: Producer, retired_before: int) -> None:
         """Notes what has become of a producer whose pairs were dropped."""
-        self._limits.retired += producer.retired - retired_before
-        if not producer.order:
+        self._limits.retired += producer.retired.length - retired_before
+        if not producer.count():
             del self.producers[pid]

@@ -3,26 +3,29 @@
 A key is cut in one step of the engine. Most of its state is few numbers, which are encoded then.
 Pending entries and idempotency pairs can be a million, so the cut only refers to them: to the
 columns of the chunks that hold pending entries, which a chunk copies before it changes an entry
-(`Chunk.is_shared`), and to pairs, which do not change. `StateImage.encode` puts them into bytes
-while the key changes on.
+(`Chunk.is_shared`), and to lists of pairs, which are only appended to (`crdt/pair_queue.py`).
+`StateImage.encode` puts them into bytes while the key changes on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, Union
+from typing import Final, Optional, Union
 
 from librt.strings import BytesWriter
 from mypy_extensions import mypyc_attr
 
-from anabranch.crdt.encoding import put_bytes, put_id, put_varint, put_vector, varint, write_varint
-from anabranch.crdt.idempotency import Pair, Pairs
+from anabranch.crdt.encoding import put_varint, varint, write_bytes, write_id, write_varint
+from anabranch.crdt.idempotency import Pairs
+from anabranch.crdt.pair import Pair
+from anabranch.crdt.pair_queue import PairRun
 from anabranch.crdt.pel import Pel
 from anabranch.crdt.pel_chunk import Chunk
+from anabranch.crdt.vector import Vector
 
 # A reference costs a cut as much time as so many bytes that it encodes.
 _CHUNK_WEIGHT: Final = 32
-_PAIR_WEIGHT: Final = 2
+_RUN_WEIGHT: Final = 64
 # Bytes of a consumer's entries above which they are a piece of their own.
 _PIECE_BYTES: Final = 64 << 10
 # A pair is encoded in the time of so many pending entries.
@@ -110,40 +113,83 @@ class PelImage:
 
 
 @mypyc_attr(acyclic=True)
+class RunImage:
+    """Pairs that follow each other, as they were at a cut."""
+
+    def __init__(self, run: PairRun) -> None:
+        self.pairs: Final = run.pairs
+        self.start: Final = run.start
+        self.stop: Final = len(run.pairs)
+
+
+@mypyc_attr(acyclic=True)
 class PairsImage:
     """The idempotency pairs of a stream as they were at a cut."""
 
     def __init__(self, pairs: Pairs) -> None:
-        self._pairs: Final = pairs.everything()
+        self._runs: Final = [
+            RunImage(run)
+            for producer in pairs.producers.values()
+            for queue in (producer.retired, producer.answering)
+            for run in queue.runs
+        ]
+        # What the adder of the last pair had seen of other regions, and its bytes: those of the
+        # regions below its own, and those above.
+        self._seen: Optional[Vector] = None
+        self._region_id = 0
+        self._below = b""
+        self._above = b""
 
     def weight(self) -> int:
-        return _PAIR_WEIGHT * len(self._pairs)
+        return _RUN_WEIGHT * len(self._runs)
 
     def is_large(self) -> bool:
-        return bool(self._pairs)
+        return bool(self._runs)
 
     def encode(self, out: list[bytes], stretch: int) -> Iterator[int]:
         """Appends the bytes; see `StateImage.encode`."""
-        out.append(varint(len(self._pairs)))
+        out.append(varint(sum(run.stop - run.start for run in self._runs)))
         step = max(stretch // _PAIR_TIME, 1)
-        for start in range(0, len(self._pairs), step):
-            stop = min(start + step, len(self._pairs))
-            yield _PAIR_TIME * (stop - start)
-            piece = bytearray()
-            for n in range(start, stop):
-                _put_pair(piece, self._pairs[n])
-            out.append(bytes(piece))
+        for run in self._runs:
+            for start in range(run.start, run.stop, step):
+                stop = min(start + step, run.stop)
+                yield _PAIR_TIME * (stop - start)
+                piece = BytesWriter()
+                for n in range(start, stop):
+                    self._put(piece, run.pairs[n])
+                out.append(piece.getvalue())
 
+    def _put(self, out: BytesWriter, pair: Pair) -> None:
+        write_bytes(out, pair.pid)
+        write_bytes(out, pair.iid)
+        write_varint(out, pair.region_id)
+        write_varint(out, pair.counter)
+        write_id(out, pair.entry_id)
+        write_varint(out, pair.recorded_ms)
+        self._put_vector(out, pair)
+        write_varint(out, pair.held_ms)
 
-def _put_pair(out: bytearray, pair: Pair) -> None:
-    put_bytes(out, pair.pid)
-    put_bytes(out, pair.iid)
-    put_varint(out, pair.region_id)
-    put_varint(out, pair.counter)
-    put_id(out, pair.entry_id)
-    put_varint(out, pair.recorded_ms)
-    put_vector(out, pair.vector)
-    put_varint(out, pair.held_ms)
+    def _put_vector(self, out: BytesWriter, pair: Pair) -> None:
+        """Appends the vector of a pair. Mostly only the part of its own region is new."""
+        seen = pair.seen
+        region_id = pair.region_id
+        if seen is not self._seen or region_id != self._region_id:
+            self._seen = seen
+            self._region_id = region_id
+            below = bytearray()
+            above = bytearray()
+            for other in sorted(seen):
+                part = below if other < region_id else above
+                put_varint(part, other)
+                put_varint(part, seen[other])
+            self._below = bytes(below)
+            self._above = bytes(above)
+        write_varint(out, len(seen) + (1 if pair.seen_own else 0))
+        out.write(self._below)
+        if pair.seen_own:
+            write_varint(out, region_id)
+            write_varint(out, pair.seen_own)
+        out.write(self._above)
 
 
 _Piece = Union[bytes, PelImage, PairsImage]

@@ -15,8 +15,8 @@ from anabranch.crdt.apply import note_change, retire_pairs
 from anabranch.crdt.cursor import LogCursor
 from anabranch.crdt.delivery import Delivery
 from anabranch.crdt.groups import Create, Group, is_buried
-from anabranch.crdt.idempotency import Pair
 from anabranch.crdt.keyspace import Keyspace
+from anabranch.crdt.pair import Pair
 from anabranch.crdt.region_log import RegionLog
 from anabranch.crdt.scan import DELETED
 from anabranch.crdt.spans import Spans, union_by_region

@@ -15,10 +15,10 @@ from xxhash import xxh3_64_digest
 from anabranch.crdt.delivery import Consumer, Delivery
 from anabranch.crdt.encoding import Malformed, Reader, put_bytes, put_id, put_varint, put_vector
 from anabranch.crdt.groups import Create
-from anabranch.crdt.idempotency import Pair
 from anabranch.crdt.images import PairsImage, PelImage, StateImage
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.node import PackedNode
+from anabranch.crdt.pair import Pair
 from anabranch.crdt.pel_chunk import NOBODY, EntryRef
 from anabranch.crdt.place import put_place, read_place
 from anabranch.crdt.region_log import NodeLimits
@@ -254,7 +254,8 @@ def cut_local(image: StateImage, stream: Stream) -> None:
         put_bytes(image.out, name)
         _cut_delivery(image, stream.groups[name].delivery)
     out = image.out
-    retired = [(pid, one.retired) for pid, one in stream.pairs.producers.items() if one.retired]
+    counts = [(pid, one.retired.length) for pid, one in stream.pairs.producers.items()]
+    retired = [(pid, count) for pid, count in counts if count]
     put_varint(out, len(retired))
     for pid, count in retired:
         put_bytes(out, pid)

@@ -143,11 +143,17 @@ class DiskSchedule:
         return self._step
 
     def _advance_checkpoint(self) -> None:
-        """Continues the checkpoint if the commit it awaits is on disk; otherwise requests it."""
-        while isinstance(self._step, UntilCommitted):
-            if self._engine.committed_position < self._step.position:
-                self._engine.want_commit()
-                return
+        """Continues the checkpoint if the commit it awaits is on disk; otherwise requests it.
+
+        During a stop a checkpoint does not rest, because no client waits.
+        """
+        while isinstance(self._step, UntilCommitted) or (
+            self._is_stopping and isinstance(self._step, Rest)
+        ):
+            if isinstance(self._step, UntilCommitted):
+                if self._engine.committed_position < self._step.position:
+                    self._engine.want_commit()
+                    return
             self._advance([])
 
     def _advance(self, rows: Any) -> None:

@@ -8,8 +8,8 @@ from xxhash import xxh3_128_intdigest
 
 from anabranch.crdt.effects import RemoveEntries
 from anabranch.crdt.encoding import put_varint
-from anabranch.crdt.idempotency import is_conflict
 from anabranch.crdt.node import DIGEST_MASK
+from anabranch.crdt.pair import is_conflict
 from anabranch.crdt.stream import Stream
 from anabranch.region.engine.lifecycle import SERVING
 from anabranch.region.engine.state import EngineState

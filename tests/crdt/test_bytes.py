@@ -22,7 +22,7 @@ from anabranch.crdt.encoding import (
     put_varint,
     put_vector,
 )
-from anabranch.crdt.idempotency import Pair, PairLimits
+from anabranch.crdt.idempotency import PairLimits
 from anabranch.crdt.join import join as join_snapshot
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.local import (
@@ -41,6 +41,7 @@ from anabranch.crdt.local import (
 )
 from anabranch.crdt.merge import forward
 from anabranch.crdt.node import decode_fields, encode_names, encode_values, put_entry
+from anabranch.crdt.pair import Pair
 from anabranch.crdt.pel_chunk import entry_ref
 from anabranch.crdt.place import at_counters, at_id, put_place
 from anabranch.crdt.region_log import NodeLimits
@@ -522,7 +523,7 @@ def stream_with_pairs(adds: list[tuple[bytes, bytes]], maxsizes: dict[bytes, int
 def pairs_of(stream: Stream) -> dict[bytes, list[object]]:
     """Producer → its pairs in their order, with all fields."""
     return {
-        pid: [plain(pair) for pair in producer.order]
+        pid: [plain(pair) for pair in producer.everything()]
         for pid, producer in stream.pairs.producers.items()
     }
 

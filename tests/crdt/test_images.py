@@ -12,8 +12,9 @@ from random import Random
 
 import pytest
 
-from anabranch.crdt.idempotency import Pair, PairLimits, Pairs
+from anabranch.crdt.idempotency import PairLimits, Pairs
 from anabranch.crdt.images import PairsImage, PelImage, StateImage
+from anabranch.crdt.pair import Pair
 from anabranch.crdt.pel import Pel
 from anabranch.crdt.pel_chunk import NOBODY, entry_ref
 

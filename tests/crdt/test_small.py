@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anabranch.crdt import vector as vectors
 from anabranch.crdt.encoding import Reader
-from anabranch.crdt.idempotency import Pair, PairLimits, Pairs, is_conflict
+from anabranch.crdt.idempotency import PairLimits, Pairs
+from anabranch.crdt.pair import Pair, is_conflict
 from anabranch.crdt.place import at_counters, at_id, put_place, read_place
 from anabranch.crdt.region_log import NodeLimits, RegionLog
 from anabranch.crdt.spans import Spans, put_spans_by_region, read_spans_by_region, union_by_region
@@ -408,6 +411,45 @@ def test_pairs_are_a_list_of_what_is_held(
                 stream, stable, now_ms, duration_ms
             )
         _is_the_list(held, naive, limits, now_ms)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_many_pairs_are_a_list_of_what_is_held(seed: int) -> None:
+    """As above, with so many pairs that those of a producer stand in several runs."""
+    chance = Random(seed)
+    limits = PairLimits()
+    limits.retired_max = 150
+    limits.look_max = chance.choice([1, 100])
+    held = [Pairs(limits), Pairs(limits)]
+    naive = NaivePairs(limits.retired_max)
+    counters = {1: 0, 2: 0}
+    now_ms = 1000
+    for number in range(1500):
+        now_ms += chance.randint(0, 2)
+        stream, region_id = chance.randrange(2), chance.randint(1, 2)
+        pid = chance.choice([b"p", b"p", b"q"])
+        counters[region_id] += 1
+        dot = (region_id, counters[region_id])
+        recorded_ms = now_ms - chance.choice([0, 0, 1, 200, 400])
+        seen = {1: counters[1], 2: counters[2]}
+        seen[region_id] -= 1
+        add = (pid, b"%d" % (number % 100), dot, number << 64, recorded_ms, seen, now_ms)
+        if chance.random() < 0.7:
+            held[stream].add(Pair(*add))
+            naive.held.append(NaiveHeld(stream, *add))
+        else:
+            held[stream].merge(Pair(*add))
+            naive.merge(NaiveHeld(stream, *add))
+        held[stream].retire(pid, 200)
+        naive.retire(stream, pid, 200)
+        if number % 97 == 0:
+            stable = {one: last - chance.randint(0, 100) for one, last in counters.items()}
+            dropped = collected(held[stream], stable, now_ms, 400)
+            assert dropped == naive.collect(stream, stable, now_ms, 400)
+        if number % 50 == 0:
+            _is_the_list(held, naive, limits, now_ms)
+    lengths = [len(one.answering.runs) for one in held[0].producers.values()]
+    assert max(lengths) > 2, "the pairs of a producer stand in several runs"
 
 
 def collected(pairs: Pairs, stable: Vector, now_ms: int, duration_ms: int) -> int:

@@ -66,7 +66,7 @@ def of_stream(stream: Stream) -> Plain:
                     pair.is_retired,
                     pair.held_ms,
                 )
-                for pair in producer.order
+                for pair in producer.everything()
             ]
             for pid, producer in sorted(stream.pairs.producers.items())
         },
