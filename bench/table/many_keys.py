@@ -13,7 +13,17 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Final
 
-from anabranch.bench.table.memory import ENTRIES, KEYS, STREAM, add_entries, add_keys, make_pending
+from anabranch.bench.table.idmp import KEY
+from anabranch.bench.table.memory import (
+    ENTRIES,
+    KEYS,
+    PAIRS_A_PRODUCER,
+    STREAM,
+    add_by_producers,
+    add_entries,
+    add_keys,
+    make_pending,
+)
 from anabranch.bench.table.servers import RegionServer
 from anabranch.bench.table.values import Measured, Run, Values
 from anabranch.sim.scenario.cluster import ClusterError
@@ -28,6 +38,8 @@ _PAUSE_S: Final = 0.0002
 _CHECKPOINT: Final = "crdt-checkpoint-interval-ms"
 _CHECKPOINT_BYTES: Final = "crdt-checkpoint-max-bytes"
 _NEVER_MS: Final = 3_600_000
+_CHECKPOINTS_S: Final = 5.0
+_PAIRS: Final = 300_000
 
 
 def longest_wait_ms(port: int, work: Callable[[], object]) -> float:
@@ -82,6 +94,10 @@ def measure(run: Run) -> Measured:
             yield PREFIX + "flushall", _flushed(region, keys, min(run.rounds, 2))
     if run.wants(PREFIX + "del"):
         yield PREFIX + "del", _deleted(run)
+    if run.wants(PREFIX + "pending"):
+        yield PREFIX + "pending", _with_pending(run)
+    if run.wants(PREFIX + "pairs"):
+        yield PREFIX + "pairs", _with_pairs(run)
 
 
 def _checkpoint(region: RegionServer, keys: int) -> Values:
@@ -142,3 +158,41 @@ def _deleted(run: Run) -> Values:
             region.await_quiet()
             times.append(longest_wait_ms(region.port, lambda: region.call("DEL", STREAM)))
     return Values(times, note=f"{entries:,} entries")
+
+
+def _with_pending(run: Run) -> Values:
+    """Checkpoints of a stream whose entries are all pending."""
+    entries = run.scaled(ENTRIES, 5_000)
+    with RegionServer() as region:
+        add_entries(region, entries)
+        make_pending(region, entries)
+        region.await_quiet()
+        times = [
+            longest_wait_ms(region.port, lambda: _add_slowly(region, STREAM))
+            for _ in range(min(run.rounds, 3))
+        ]
+    return Values(times, note=f"{entries:,} entries")
+
+
+def _with_pairs(run: Run) -> Values:
+    """Checkpoints of a stream with many pairs, which become old and are collected meanwhile."""
+    pairs = run.scaled(_PAIRS, PAIRS_A_PRODUCER) // PAIRS_A_PRODUCER * PAIRS_A_PRODUCER
+    times = []
+    with RegionServer() as region:
+        region.call("CONFIG", "SET", "stream-idmp-maxsize", PAIRS_A_PRODUCER)
+        for _ in range(min(run.rounds, 3)):
+            region.call("CONFIG", "SET", "stream-idmp-duration", 86_400)
+            region.call("DEL", KEY)
+            add_by_producers(region, "idmp", pairs)
+            region.await_quiet()
+            region.call("CONFIG", "SET", "stream-idmp-duration", 1)
+            times.append(longest_wait_ms(region.port, lambda: _add_slowly(region, KEY)))
+    return Values(times, note=f"{pairs:,} pairs")
+
+
+def _add_slowly(region: RegionServer, key: str) -> None:
+    """Adds entries for longer than two checkpoints are apart, so that at least two begin."""
+    until_s = time.monotonic() + _CHECKPOINTS_S
+    while time.monotonic() < until_s:
+        region.call("XADD", key, "*", "f", "v")
+        time.sleep(0.05)

@@ -46,6 +46,16 @@ def make_pending(server: Server, entries: int, page: int = 100) -> None:
     drive(server.port, Traffic([read], 1, 1, 1 + 3 * page), max(1, entries // page))
 
 
+def add_by_producers(server: Server, kind: str, count: int) -> None:
+    """Adds of a kind (`bench/table/idmp.py`), `PAIRS_A_PRODUCER` of each producer."""
+    for number, begin in enumerate(range(0, count, PAIRS_A_PRODUCER)):
+        load = adds(kind, PAIRS_A_PRODUCER, begin)
+        named = [
+            batch.replace(b"$8\r\nproducer", b"$8\r\nproduc%02d" % number) for batch in load.batches
+        ]
+        drive(server.port, load._replace(batches=named), PAIRS_A_PRODUCER // PIPELINE)
+
+
 def resident(server: Server) -> int:
     """Resident bytes once no work goes on in the background."""
     server.await_quiet()
@@ -114,13 +124,7 @@ def _pairs(run: Run) -> Values:
             region.call("XADD", KEY, "*", "f", VALUE)
             region.call("XCFGSET", KEY, "IDMP-DURATION", 86_400, "IDMP-MAXSIZE", PAIRS_A_PRODUCER)
             before = resident(region)
-            for number, begin in enumerate(range(0, pairs, PAIRS_A_PRODUCER)):
-                load = adds(kind, PAIRS_A_PRODUCER, begin)
-                named = [
-                    batch.replace(b"$8\r\nproducer", b"$8\r\nproduc%02d" % number)
-                    for batch in load.batches
-                ]
-                drive(region.port, load._replace(batches=named), PAIRS_A_PRODUCER // PIPELINE)
+            add_by_producers(region, kind, pairs)
             grown.append(resident(region) - before)
     return Values([(grown[1] - grown[0]) / pairs], note=f"{pairs:,} pairs; Redis 7 has none")
 

@@ -124,6 +124,8 @@ _WAITS: Final = (
     ("digest", "CRDT.DIGEST", 10.0),
     ("flushall", "FLUSHALL", 10.0),
     ("del", "DEL of 1,000,000 entries with as many pending", 10.0),
+    ("pending", "checkpoints of 1,000,000 pending entries", 10.0),
+    ("pairs", "checkpoints and collection of 300,000 idempotency pairs", 10.0),
 )
 _KEYS: Final = (
     *(

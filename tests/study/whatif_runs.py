@@ -17,7 +17,7 @@ from random import Random
 from typing import Any, Final, NamedTuple, Optional
 
 from anabranch.crdt.cursor import LogCursor
-from anabranch.crdt.vector import Dot
+from anabranch.crdt.vector import Dot, Vector, covers, raise_to
 from anabranch.region.engine.replies import ErrorReply, Reply
 from anabranch.sim.draw import draw_plan
 from anabranch.sim.history import Checker, Operation, Setup
@@ -69,18 +69,22 @@ class Outcome:
     predicted_again: set[Delivery] = field(default_factory=set)
     again: set[Delivery] = field(default_factory=set)
     lost_ids: set[tuple[bytes, int]] = field(default_factory=set)
+    # Entries that arrived after the question, which no region but the victim held then.
+    arrived_ids: set[tuple[bytes, int]] = field(default_factory=set)
     is_whole: bool = True
 
     def missed(self) -> list[object]:
         """What happened and was not predicted.
 
-        An entry on its way counts as lost. If it arrives after all, it may be delivered again.
+        An entry on its way counts as lost. If it arrives after all, it may be delivered again. It
+        may also come back, if a trim that removed it in the victim does not arrive.
         """
+        unforeseen = self.lost_ids | self.arrived_ids
         missed: list[object] = [*(self.lost - self.predicted_lost)]
         missed += [
             one
             for one in self.again - self.predicted_again
-            if (one.key, one.entry_id) not in self.lost_ids
+            if (one.key, one.entry_id) not in unforeseen
         ]
         if self.is_whole:
             missed += self.back - self.predicted_back
@@ -190,6 +194,8 @@ class Run:
         assert isinstance(deliveries, Deliveries)
         deliveries.world = self.world
         self.deliveries = deliveries
+        # What the other regions held together when they were asked.
+        self.asked: Vector = {}
         self.outcome = Outcome()
 
     def _planned(self, plan: Plan, draw: Random) -> Plan:
@@ -278,6 +284,8 @@ class Run:
 
     def _predict(self) -> None:
         others = [one for one in self.world.plan.regions if one != self.victim]
+        for other in others:
+            raise_to(self.asked, self.world.regions[other].engine.vector)
         found = survey(self._ask, self.victim, True, others, Bounds())
         outcome = self.outcome
         outcome.is_whole = not found.unread
@@ -322,10 +330,12 @@ class Run:
         holds = target.engine.vector
         self.outcome.lost = {(key, dot) for key, dot in before if dot[1] > holds.get(dot[0], 0)}
         assert not self.outcome.lost & after.keys()
+        arrived = {one for one in after if not covers(self.asked, *one[1])}
+        self.outcome.arrived_ids = {(one[0], after[one]) for one in arrived}
         self.outcome.back = {
             (key, dot)
-            for key, dot in after
-            if (key, dot) not in before and dot[1] <= vector.get(dot[0], 0) and key not in hidden
+            for key, dot in after.keys() - arrived
+            if (key, dot) not in before and covers(vector, *dot) and key not in hidden
         }
 
     def _judge_deliveries(self) -> None:
