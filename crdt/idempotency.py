@@ -121,28 +121,34 @@ class Producer:
         """Drops the retired pairs whose add is stable."""
         self.retired = self._kept(self.retired, lambda pair: not pair.is_stable(stable))
 
-    def collect_old(self, held_before_ms: int, is_kept: Callable[[Pair], bool]) -> tuple[int, int]:
-        """Drops of the pairs that answer those that are not kept.
+    def collect_old(self, stable: Vector, now_ms: int, duration_ms: int) -> tuple[int, int]:
+        """Drops the pairs that are stable and too old to answer.
 
-        It looks only at runs of which a pair may have been held since before `held_before_ms`.
-        Returns at how many runs and pairs it looked, and a time before which no pair of the other
-        runs was held.
+        It looks only at runs that may have a pair too old. Returns at how many runs and pairs it
+        looked, and a time before which no other pair that is stable becomes too old.
         """
         kept = PairQueue()
         looked = 0
-        others_ms = NO_TIME
+        next_ms = NO_TIME
         for run in self.answering.runs:
             looked += 1
-            if run.oldest_ms >= held_before_ms:
-                others_ms = min(others_ms, run.oldest_ms)
+            if now_ms - run.oldest_ms <= duration_ms:
+                next_ms = min(next_ms, run.oldest_ms + duration_ms)
                 kept.append_run(run)
                 continue
             looked += run.size()
-            for pair in run.pairs[run.start :]:
-                self._put_kept(kept, pair, is_kept)
+            for n in range(run.start, len(run.pairs)):
+                pair = run.pairs[n]
+                is_stable = pair.is_stable(stable)
+                if is_stable and now_ms - pair.held_ms > duration_ms:
+                    self._forget(pair)
+                    continue
+                if is_stable:
+                    next_ms = min(next_ms, pair.held_ms + duration_ms)
+                kept.append(pair)
         self.answering = kept
         self.oldest_ms = kept.oldest_ms()
-        return looked, others_ms
+        return looked, next_ms
 
     def keep(self, is_kept: Callable[[Pair], bool]) -> None:
         """Drops all pairs but those that are kept."""
@@ -153,14 +159,11 @@ class Producer:
     def _kept(self, queue: PairQueue, is_kept: Callable[[Pair], bool]) -> PairQueue:
         kept = PairQueue()
         for pair in queue:
-            self._put_kept(kept, pair, is_kept)
+            if is_kept(pair):
+                kept.append(pair)
+            else:
+                self._forget(pair)
         return kept
-
-    def _put_kept(self, kept: PairQueue, pair: Pair, is_kept: Callable[[Pair], bool]) -> None:
-        if is_kept(pair):
-            kept.append(pair)
-        else:
-            self._forget(pair)
 
 
 @mypyc_attr(acyclic=True)
@@ -311,15 +314,6 @@ class Pairs:
         if not self._to_look_at and not self._begin_collection(stable, now_ms, duration_ms):
             return 0
         dropped = looked = 0
-
-        def is_kept(pair: Pair) -> bool:
-            if not pair.is_stable(stable):
-                return True
-            if now_ms - pair.held_ms > duration_ms:
-                return False
-            self._next_ms = min(self._next_ms, pair.held_ms + duration_ms)
-            return True
-
         while self._to_look_at and looked < self._limits.look_max:
             pid = self._to_look_at.pop()
             producer = self.producers.get(pid)
@@ -328,11 +322,11 @@ class Pairs:
             before, retired = producer.count(), producer.retired.length
             looked += 1 + retired
             producer.collect_retired(stable)
-            oldest_ms = producer.oldest_ms
-            if now_ms - oldest_ms > duration_ms:
-                count, oldest_ms = producer.collect_old(now_ms - duration_ms, is_kept)
+            next_ms = producer.oldest_ms + duration_ms
+            if now_ms > next_ms:
+                count, next_ms = producer.collect_old(stable, now_ms, duration_ms)
                 looked += count
-            self._next_ms = min(self._next_ms, oldest_ms + duration_ms)
+            self._next_ms = min(self._next_ms, next_ms)
             self._oldest_ms = min(self._oldest_ms, producer.oldest_ms)
             self._may_have_retired = self._may_have_retired or producer.retired.length > 0
             dropped += before - producer.count()
