@@ -93,6 +93,8 @@ class PairQueue:
         elif pair.recorded_ms < self.first().recorded_ms:
             # After a cut most pairs are such ones, and the loop would pass all pairs.
             self._put(0, self.runs[0].start, pair)
+        elif pair.recorded_ms >= self.runs[-1].pairs[-1].recorded_ms:
+            self.append(pair)
         else:
             index = len(self.runs) - 1
             at = self._after(index, pair)
