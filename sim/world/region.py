@@ -170,7 +170,7 @@ class SimulatedRegion:
             retry_ms=RETRY_MS,
             turn_pieces=turn_pieces,
             capture_bytes=1 if is_small else 1 << 20,
-            encode_stretch=2 if is_small else 1 << 20,
+            encode_stretch=8 if is_small else 1 << 20,
         )
         try:
             process.start(config, limits)

@@ -74,6 +74,24 @@ def test_a_smaller_bound_shortens_the_log_of_an_idle_region(level: World) -> Non
     assert log.size.effects <= 1 and not log.is_too_large()
 
 
+def test_a_checkpoint_that_rests(level: World) -> None:
+    """The log is too large until it ends, a tick for each entry. From seed 347073828188."""
+    for name in (b"crdt-log-max-effects", b"crdt-checkpoint-interval-ms"):
+        level.ask(1, (b"CONFIG", b"SET", name, b"1"))
+    level.ask(1, (b"CONFIG", b"SET", b"crdt-uncommitted-max-bytes", b"1000000"))
+    level.regions[1].driver._disk._checkpoints._checkpointer.stretch = 1
+    pending = len(level.plan.intents())
+    for _ in range(pending):
+        level.ask(1, (b"XADD", b"many", b"*", b"a", b"b"))
+    level.ask(1, (b"XGROUP", b"CREATE", b"many", b"g", b"0"))
+    level.ask(1, (b"XREADGROUP", b"GROUP", b"g", b"c", b"STREAMS", b"many", b">"))
+    level.scheduler.run_until(level.scheduler.now_ms + 100)
+    began_ms = level.scheduler.now_ms
+    bound_ms = quiet._checkpoint_ms(level)
+    assert quiet._wrong_after(level, bound_ms, lambda: quiet._logs_now(level, 100)) == []
+    assert level.scheduler.now_ms - began_ms > (pending - 5) * level.plan.tick_ms
+
+
 def test_a_log_that_stays_too_large(level: World) -> None:
     level.regions[1].driver.log.size.bytes += 1 << 40
     (text,) = quiet.wrong_by(level, level.ask, 10_000)
