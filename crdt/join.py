@@ -92,8 +92,9 @@ def _join_rare(
 ) -> None:
     our_vector = keyspace.vector
     their_vector = other.vector
-    if ours.deadlines or theirs.deadlines:
-        ours.deadlines = join_dotted(ours.deadlines, theirs.deadlines, our_vector, their_vector)
+    deadlines = join_dotted(ours.deadlines, theirs.deadlines, our_vector, their_vector)
+    if deadlines != ours.deadlines:
+        ours.deadlines = deadlines
         keyspace.changes.deadlines[ours.key] = None
     ours.configurations = join_dotted(
         ours.configurations, theirs.configurations, our_vector, their_vector

@@ -90,3 +90,25 @@ def test_a_snapshot_tells_up_to_where_a_log_was_trimmed() -> None:
     eu.commit()
     missed = [plain(place("CRDT.NODES", "s", "us", "0", "3"))[:2] for place in (us, eu)]
     assert missed == [[3, 2]] * 2
+
+
+def test_a_snapshot_with_an_unchanged_deadline_wakes_no_reader() -> None:
+    """S11.3: a reader runs again only for a deadline that the join changed.
+
+    alice blocks at a stream with a deadline, which the snapshot brings again. If her read ran
+    again, she would seem to have been seen later than she was. From seeds 15000015 and 15003147.
+    """
+    us, eu = with_group("110-1")
+    us.ok("PEXPIREAT", "s", str(us.now_ms + 1_000_000))
+    sync(us, eu)
+    assert read(eu) == ["110-1"]
+    eu("XREADGROUP", "GROUP", "g", "alice", "BLOCK", "0", "STREAMS", "s", ">")
+    eu.session = eu.engine.connect("test", "test", eu.now_ms)
+    us.ok("XADD", "other", "*", "f", "v")
+    cut = us.engine.snapshot_cut()
+    us.commit()
+    eu.at(eu.now_ms + 500)
+    eu.engine.join(list(cut.chunks(1 << 16)), 1, eu.now_ms)
+    eu.commit()
+    (consumer,) = plain(eu("XINFO", "CONSUMERS", "s", "g"), "utf-8")
+    assert consumer["idle"] == 500
