@@ -43,7 +43,8 @@ Reading order:
 - `apply`: the change that each effect makes to a keyspace.
 - `join`: the join of a snapshot into a keyspace.
 - `images`: the state of a key at a cut, which is encoded later.
-- `state`: the bytes of checkpoints and snapshots.
+- `state`: the bytes of keys and packed nodes in checkpoints and snapshots.
+- `snapshot`: a cut of all keys for a peer, most of which is made ahead, and how it is read.
 - `gossip`: the messages in which regions report lives, vectors, questions and answers.
 
 Classes of which a region holds many are acyclic (`mypyc_attr`): no object refers back to its owner.

@@ -155,10 +155,12 @@ def _note_adds(
     stream.entries_added += count
     stream.touch(region_id, counter)
     keyspace.note_visible(stream)
+    unseen = keyspace.unseen
     if (
         stream.share is not None
-        or stream.key not in keyspace.uncounted
+        or stream.key not in unseen.uncounted
         or stream.key not in keyspace.dirty
+        or unseen.unrecorded is not None
     ):
         keyspace.touch(stream)
     changes = keyspace.changes

@@ -58,6 +58,19 @@ class LateEntries:
         self.stable_id = 0
 
 
+class Unseen:
+    """Keys whose last changes others have yet to look at.
+
+    `uncounted`: keys that changed since they were counted (`region.engine.contents`).
+    `unrecorded`: keys that changed since their records of a snapshot were made
+    (`crdt/snapshot.py`); None while none are made. FLUSHALL puts None there instead of naming all.
+    """
+
+    def __init__(self) -> None:
+        self.uncounted: Final[dict[bytes, None]] = {}
+        self.unrecorded: Optional[dict[bytes, None]] = None
+
+
 class _Dropped:
     """Streams that FLUSHALL dropped, and that are not freed yet (`Keyspace.free_some`).
 
@@ -102,8 +115,7 @@ class Keyspace:
         self.late: Final = LateEntries()
         self.conflicts: Final = Conflicts()
         self.scan_order = ScanOrder()
-        # Keys that changed since they were counted (`region.engine.contents`).
-        self.uncounted: Final[dict[bytes, None]] = {}
+        self.unseen: Final = Unseen()
         self._digest: Final = DigestCache()
         self._dropped: Final = _Dropped()
 
@@ -125,7 +137,7 @@ class Keyspace:
 
     def _note_new(self, key: bytes) -> None:
         self.scan_order.add(key)
-        self.uncounted[key] = None
+        self.unseen.uncounted[key] = None
         self._digest.note_new(key)
 
     def note_visible(self, stream: Stream) -> None:
@@ -138,15 +150,22 @@ class Keyspace:
         key = stream.key
         if key not in self.dirty:
             self.dirty[key] = self.position
-        self.uncounted[key] = None
+        self.unseen.uncounted[key] = None
         self._digest.note_changed(stream)
+        self.note_unrecorded(key)
+
+    def note_unrecorded(self, key: bytes) -> None:
+        """Notes that a key changed in what a snapshot has of it."""
+        unrecorded = self.unseen.unrecorded
+        if unrecorded is not None:
+            unrecorded[key] = None
 
     def touch_local(self, stream: Stream) -> None:
         """Notes that the local group state of a key changed, for the checkpoint and the counts.
 
-        Local group state is not part of the digest.
+        Local group state is not part of the digest, nor of snapshots.
         """
-        self.uncounted[stream.key] = None
+        self.unseen.uncounted[stream.key] = None
         if stream.key not in self.dirty:
             self.dirty[stream.key] = self.position
 
@@ -179,6 +198,7 @@ class Keyspace:
                     stream.pairs.clear(vector)
             dropped.append(stream)
         self.keys = kept
+        self.unseen.unrecorded = None
         self._digest.keep(kept)
         self.scan_order = ScanOrder()
         for key in kept:
@@ -198,7 +218,7 @@ class Keyspace:
         position = self._dropped.position
         for _ in range(min(streams_max, len(dropped))):
             key = dropped.pop().key
-            self.uncounted[key] = None
+            self.unseen.uncounted[key] = None
             if self.dirty.get(key, position) >= position:
                 self.dirty[key] = position
 

@@ -6,8 +6,7 @@ checkpoints, on the region's own disk, carry the local part.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final, Optional
+from typing import Final
 
 from mypy_extensions import mypyc_attr
 from xxhash import xxh3_64_digest
@@ -16,19 +15,15 @@ from anabranch.crdt.delivery import Consumer, Delivery
 from anabranch.crdt.encoding import Malformed, Reader, put_bytes, put_id, put_varint, put_vector
 from anabranch.crdt.groups import Create
 from anabranch.crdt.images import PairsImage, PelImage, StateImage
-from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.node import PackedNode
 from anabranch.crdt.pair import Pair
 from anabranch.crdt.pel_chunk import NOBODY, EntryRef
 from anabranch.crdt.place import put_place, read_place
-from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.spans import put_spans_by_region, read_spans_by_region
 from anabranch.crdt.stream import Stream
 
 # Version 1 does not say which pairs are retired, version 2 not up to where logs were trimmed.
 STATE_VERSION: Final = 3
-# Version 1 has no `Keyspace.collected`.
-SNAPSHOT_VERSION: Final = 2
 
 
 # -- packed nodes
@@ -330,115 +325,3 @@ def _read_delivery(reader: Reader) -> Delivery:
             delivered_ms = reader.half()
             delivery.pel.assign(entry, name, delivered_ms, reader.half())
     return delivery
-
-
-# -- snapshots
-
-_HEAD: Final = 1
-_KEY: Final = 2
-_NODE: Final = 3
-
-
-class SnapshotCut:
-    """A consistent cut of a keyspace (S11.2), encoded lazily while the keyspace changes.
-
-    `position` is the log position that must be on disk before the snapshot is sent.
-    """
-
-    def __init__(self, keyspace: Keyspace, position: int) -> None:
-        self.position = position
-        self.vector = dict(keyspace.vector)
-        self.chains = dict(keyspace.chains)
-        head = bytearray([_HEAD])
-        put_varint(head, SNAPSHOT_VERSION)
-        put_vector(head, keyspace.vector)
-        put_varint(head, len(keyspace.chains))
-        for region_id in sorted(keyspace.chains):
-            put_varint(head, region_id)
-            put_bytes(head, keyspace.chains[region_id])
-        put_vector(head, keyspace.flush_tombstone)
-        put_vector(head, keyspace.flush_clears)
-        put_vector(head, keyspace.collected)
-        self._keys: list[tuple[bytes, list[NodeImage]]] = []
-        for stream in keyspace.keys.values():
-            out = bytearray([_KEY])
-            put_bytes(out, stream.key)
-            put_converged(out, stream)
-            images = [
-                NodeImage(region_id, node)
-                for region_id, log in stream.logs.items()
-                for node in log.rax.nodes
-            ]
-            self._keys.append((bytes(out), images))
-        # The number of records that follow. Without it, a snapshot that lost its end would read as
-        # one in which the missing elements were removed.
-        put_varint(head, sum(1 + len(images) for _, images in self._keys))
-        self._head = bytes(head)
-
-    def _records(self) -> Iterator[bytes]:
-        yield self._head
-        for state, images in self._keys:
-            yield state
-            for image in images:
-                out = bytearray([_NODE])
-                put_varint(out, image.region_id)
-                out += image.encoded()
-                yield bytes(out)
-
-    def chunks(self, bytes_max: int) -> Iterator[bytes]:
-        """Yields the snapshot in pieces of about `bytes_max` bytes.
-
-        A larger record is a piece by itself.
-        """
-        chunk = bytearray()
-        for record in self._records():
-            if chunk and len(chunk) + len(record) > bytes_max:
-                yield bytes(chunk)
-                chunk = bytearray()
-            put_bytes(chunk, record)
-        yield bytes(chunk)
-
-
-def read_snapshot(chunks: list[bytes], limits: NodeLimits) -> Keyspace:
-    """Returns the keyspace that was cut, without local state.
-
-    Raises Malformed if the chunks are not a whole snapshot.
-    """
-    keyspace = Keyspace(0, limits)
-    stream: Optional[Stream] = None
-    # Number of records still to come; -1: the head has not come yet.
-    awaited = -1
-    for chunk in chunks:
-        reader = Reader(chunk)
-        while not reader.at_end():
-            record = Reader(reader.bytes_())
-            kind = record.varint()
-            if kind == _HEAD and awaited < 0:
-                _read_head(record, keyspace)
-                awaited = record.varint() + 1
-            elif kind == _KEY and awaited > 0:
-                stream = keyspace.get_or_create(record.bytes_())
-                read_converged(record, stream)
-            elif kind == _NODE and stream is not None:
-                region_id = record.varint()
-                push_node(stream, region_id, read_node(record.data[record.offset :]))
-            else:
-                raise Malformed("a snapshot's records are out of order")
-            awaited -= 1
-    if awaited:
-        raise Malformed("a snapshot without its head, or without its end")
-    return keyspace
-
-
-def _read_head(reader: Reader, keyspace: Keyspace) -> None:
-    version = reader.varint()
-    if not 1 <= version <= SNAPSHOT_VERSION:
-        raise Malformed("a snapshot of an unknown version")
-    keyspace.vector = reader.vector()
-    for _ in range(reader.count()):
-        region_id = reader.varint()
-        keyspace.chains[region_id] = reader.bytes_()
-    keyspace.flush_tombstone = reader.vector()
-    keyspace.flush_clears = reader.vector()
-    if version >= 2:
-        keyspace.collected = reader.vector()

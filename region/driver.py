@@ -29,6 +29,7 @@ from collections.abc import Iterable
 from typing import Any, Final, Optional
 
 from anabranch.crdt.errors import PeerError
+from anabranch.crdt.snapshot import CUT_WEIGHT
 from anabranch.region.checkpoints import Checkpoints
 from anabranch.region.client_connection import TURN_PIECES, ClientConnection
 from anabranch.region.clients import Clients
@@ -60,7 +61,7 @@ class TurnLimits:
     The simulator uses smaller values. `merge_bytes` bounds the bytes merged in a turn,
     `turn_pieces` the encoded pieces of replies in a turn of one client, `capture_bytes` the state
     of keys captured in one step of a checkpoint, `encode_stretch` the pending entries that it
-    encodes in one tick.
+    encodes in one tick, `cut_weight` the bytes of records made for a snapshot in one tick.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class TurnLimits:
         turn_pieces: int = TURN_PIECES,
         capture_bytes: int = CAPTURE_BYTES,
         encode_stretch: int = STRETCH,
+        cut_weight: int = CUT_WEIGHT,
     ) -> None:
         self.merge_bytes: Final = merge_bytes
         # A turn of merging shorter than this needs no rest after it.
@@ -81,6 +83,7 @@ class TurnLimits:
         self.turn_pieces: Final = turn_pieces
         self.capture_bytes: Final = capture_bytes
         self.encode_stretch: Final = encode_stretch
+        self.cut_weight: Final = cut_weight
 
 
 class Driver:

@@ -220,6 +220,7 @@ async def start(
     engine = make_engine(state)
     engine.checkpointed(stored.replay_from)
     limits = limits or TurnLimits()
+    engine.limit_preparation(limits.cut_weight)
     slice_max_bytes = settings.integer("crdt-slice-max-bytes")
     checkpointer = Checkpointer(
         stored.numbers,

@@ -110,7 +110,7 @@ class Hub(Opening):
             name = self._name(connection.peer)
             self._tell(logging.INFO, "snapshot_asked", f"{name} asks for a snapshot", peer=name)
             self.snapshots.ask(connection, event.number)
-            self.snapshots.serve(self.engine)
+            self.snapshots.serve(self.engine, self._steady.at(now_ms))
             self._send_committed()
         else:
             self._handle_common(connection, event, now_ms)
@@ -271,7 +271,7 @@ class Hub(Opening):
         for refused, count in self._refusals.due(steady_ms):
             self._tell_refusal(refused, count)
         self._pull(now_ms, steady_ms)
-        self.snapshots.serve(self.engine)
+        self.snapshots.serve(self.engine, steady_ms)
         self._send_committed()
         self._announce(now_ms)
 

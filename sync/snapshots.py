@@ -6,10 +6,17 @@ Snapshots are served one at a time, because a cut costs memory (S14).
 from __future__ import annotations
 
 from collections import deque
-from typing import Optional
+from typing import Final, Optional
 
 from anabranch.sync.interfaces import Engine, SnapshotCut
 from anabranch.sync.links import PeerConnection
+
+# Bytes of a chunk, unless `crdt-batch-max-bytes` is lower. A chunk is made, compressed and sent in
+# one turn, and one of these takes about 2 ms.
+CHUNK_BYTES: Final = 128 << 10
+# What was made for a cut is kept for so long when nobody asks any more. A peer whose patience ended
+# asks again soon.
+KEEP_MS: Final = 60_000
 
 
 class SnapshotServer:
@@ -21,6 +28,8 @@ class SnapshotServer:
         # A cut that waits for its commit.
         self._cut: Optional[tuple[SnapshotCut, PeerConnection, int]] = None
         self._serving: Optional[PeerConnection] = None
+        # The last time at which a peer waited for a cut.
+        self._waited_ms = 0
 
     def ask(self, connection: PeerConnection, number: int) -> None:
         """Adds a request of a peer; it replaces a waiting request of the same connection."""
@@ -33,8 +42,11 @@ class SnapshotServer:
         if self._serving is connection:
             self._serving = self._cut = None
 
-    def serve(self, engine: Engine) -> None:
-        """Makes the cut for the next request, once the snapshot before it is sent."""
+    def serve(self, engine: Engine, steady_ms: int) -> None:
+        """Works towards the cut for the next request, once the snapshot before it is sent.
+
+        A large cut is prepared over several calls.
+        """
         serving = self._serving
         if (
             serving is not None
@@ -44,9 +56,13 @@ class SnapshotServer:
             return
         self._serving = None
         if self._asked:
-            connection, number = self._asked.popleft()
-            self._cut = (engine.snapshot_cut(), connection, number)
-            self._serving = connection
+            self._waited_ms = steady_ms
+            if engine.prepare_cut():
+                connection, number = self._asked.popleft()
+                self._cut = (engine.snapshot_cut(), connection, number)
+                self._serving = connection
+        elif steady_ms > self._waited_ms + KEEP_MS:
+            engine.drop_preparation()
 
     def committed(self, position: int) -> None:
         """Begins to send the cut once it is on disk (S2.4, S11.2)."""
@@ -55,6 +71,5 @@ class SnapshotServer:
         cut, connection, number = self._cut
         self._cut = None
         assert connection.sender is not None
-        connection.sender.send_snapshot(
-            number, cut.vector, cut.chains, cut.chunks(connection.sender.limits.batch_bytes)
-        )
+        chunks = cut.chunks(min(connection.sender.limits.batch_bytes, CHUNK_BYTES))
+        connection.sender.send_snapshot(number, cut.vector, cut.chains, chunks)

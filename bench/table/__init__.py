@@ -18,6 +18,7 @@ Reading order:
 - `delay`: the delay of an add at a peer.
 - `many_keys`: the longest wait of a PING while a command runs over all keys.
 - `key_peers`: a peer of a region with many keys.
+- `key_snapshot`: the longest wait of a PING while a peer gets a snapshot of many keys.
 - `growth`: CPU per command as data grow.
 - `growth_regions`: CPU per add as the number of regions grows.
 - `interpreted`: the interpreted build, beside its rates before.

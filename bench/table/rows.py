@@ -132,6 +132,20 @@ _KEYS: Final = (
         _limit(f"keys.wait.{name}", f"100,000 keys: longest PING, {text}", "many_keys", MS, goal)
         for name, text, goal in _WAITS
     ),
+    _limit(
+        "keys.wait.snapshot",
+        "100,000 keys: longest PING, a snapshot is sent to a peer",
+        "key_snapshot",
+        MS,
+        10,
+    ),
+    _limit(
+        "keys.wait.join",
+        "100,000 keys: longest PING, a snapshot of a peer is joined",
+        "key_snapshot",
+        MS,
+        10,
+    ),
     _limit("keys.checkpoint", "100,000 keys: CPU of the checkpoint per key", "many_keys", "µs", 20),
     Row("keys.merge", "merging into 100,000 keys", "key_peers", ENTRIES, at_least=150_000),
     _limit(

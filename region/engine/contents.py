@@ -50,8 +50,8 @@ class Contents:
         """Counts what changed since the last call; returns itself."""
         self._keyspace.free_some()
         for key in self.deadlines.passed(clock_ms):
-            self._keyspace.uncounted[key] = None
-        self.count_some(len(self._keyspace.uncounted), clock_ms)
+            self._keyspace.unseen.uncounted[key] = None
+        self.count_some(len(self._keyspace.unseen.uncounted), clock_ms)
         self._add(self._of_flush, -1)
         tombstones = 1 if self._keyspace.flush_tombstone else 0
         clears = 1 if self._keyspace.flush_clears else 0
@@ -61,7 +61,7 @@ class Contents:
 
     def count_some(self, keys_max: int, clock_ms: int) -> None:
         """Counts at most `keys_max` of the keys that changed."""
-        uncounted = self._keyspace.uncounted
+        uncounted = self._keyspace.unseen.uncounted
         while uncounted and keys_max > 0:
             keys_max -= 1
             key, _ = uncounted.popitem()

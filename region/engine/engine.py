@@ -13,7 +13,7 @@ from typing import Final, Optional
 from anabranch.crdt.block import Block
 from anabranch.crdt.gossip import Gossip, StartAnswer, StartQuestion
 from anabranch.crdt.keyspace import Keyspace
-from anabranch.crdt.state import SnapshotCut
+from anabranch.crdt.snapshot import CUT_WEIGHT, SnapshotCut, SnapshotRecords
 from anabranch.crdt.vector import Vector
 from anabranch.region.engine import dispatch, gossiping, idempotency, merging, rounds
 from anabranch.region.engine.adds import AddedIds
@@ -58,6 +58,10 @@ class Engine:
             if command.many is not None
             for name in (command.key, command.key.lower())
         )
+        # What is made ahead of the next cut, and how much of it in one step: for about as long as
+        # it takes to encode so many bytes.
+        self._cut_records: Optional[SnapshotRecords] = None
+        self._cut_weight = CUT_WEIGHT
         self._next_session_id = 1
         self._was_serving = False
         # Life and recovery as last given to the next commit.
@@ -605,6 +609,22 @@ class Engine:
         self._settle()
         self.state.journal.end_unit()
 
+    def limit_preparation(self, weight: int) -> None:
+        """Makes `prepare_cut` take about as long as it takes to encode `weight` bytes."""
+        self._cut_weight = weight
+
+    def prepare_cut(self) -> bool:
+        """Makes some records of the next snapshot; True once `snapshot_cut` takes little time."""
+        if self._cut_records is None:
+            self._cut_records = SnapshotRecords(self.state.keyspace)
+        return self._cut_records.make_some(self._cut_weight)
+
+    def drop_preparation(self) -> None:
+        """Drops the records that were made for the next snapshot: nobody waits for it any more."""
+        if self._cut_records is not None:
+            self._cut_records.drop()
+            self._cut_records = None
+
     def snapshot_cut(self) -> SnapshotCut:
         """A consistent cut of everything applied (S11.2).
 
@@ -615,7 +635,11 @@ class Engine:
         if state.journal.position > state.disk.position:
             state.schedule.commit_wanted = True
         state.replication.snapshots_cut += 1
-        return SnapshotCut(state.keyspace, state.journal.position)
+        made, self._cut_records = self._cut_records, None
+        return self._new_cut(made)
+
+    def _new_cut(self, made: Optional[SnapshotRecords]) -> SnapshotCut:
+        return SnapshotCut(self.state.keyspace, self.state.journal.position, made)
 
     def newest_life(self, peer: int) -> int:
         """The newest life heard of a peer, 0 if none (S1.3)."""

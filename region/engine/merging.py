@@ -8,7 +8,7 @@ from anabranch.crdt.effects import dots_of
 from anabranch.crdt.encoding import Malformed
 from anabranch.crdt.errors import ChainForked, NotAMember, PeerError, SyncGap
 from anabranch.crdt.join import join
-from anabranch.crdt.state import read_snapshot
+from anabranch.crdt.snapshot import read_snapshot
 from anabranch.region.engine.state import EngineState
 
 

@@ -72,7 +72,7 @@ class Upkeep:
         for key in state.contents.deadlines.take_passed(state.clock.now_ms):
             stream = state.keyspace.get(key)
             if stream is not None and stream.is_hidden(state.clock.now_ms):
-                state.keyspace.uncounted[key] = None
+                state.keyspace.unseen.uncounted[key] = None
                 self.hidden[key] = None
                 self.leftovers.setdefault(key, state.clock.steady_ms)
                 hidden.append(key)
@@ -161,6 +161,7 @@ class Upkeep:
                 stable, state.clock.now_ms, configuration(state, stream)[0] * 1000
             ):
                 state.keyspace.touch_local(stream)
+                state.keyspace.note_unrecorded(key)
             if stream.has_collectable():
                 self.collectable[key] = None
             state.keyspace.drop_if_empty(stream)

@@ -16,7 +16,8 @@ from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.local import apply_local, read_records
 from anabranch.crdt.node import PackedNode
 from anabranch.crdt.region_log import NodeLimits
-from anabranch.crdt.state import push_node, read_converged, read_local, read_node, read_snapshot
+from anabranch.crdt.snapshot import read_snapshot
+from anabranch.crdt.state import push_node, read_converged, read_local, read_node
 from anabranch.crdt.stream import Stream
 from anabranch.crdt.vector import Vector
 from anabranch.region.engine.errors import Damaged, StorageError

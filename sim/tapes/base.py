@@ -14,8 +14,9 @@ from anabranch.crdt.groups import Group as ProductGroup
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.place import Place as ProductPlace
 from anabranch.crdt.region_log import NodeLimits
+from anabranch.crdt.snapshot import SnapshotCut, read_snapshot
 from anabranch.crdt.spans import SpansByRegion
-from anabranch.crdt.state import SnapshotCut, put_local, read_local, read_snapshot
+from anabranch.crdt.state import put_local, read_local
 from anabranch.crdt.stream import Stream
 from anabranch.region.engine.engine import Engine
 from anabranch.sim.calls import Call, Facts, Issued

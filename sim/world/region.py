@@ -171,6 +171,7 @@ class SimulatedRegion:
             turn_pieces=turn_pieces,
             capture_bytes=1 if is_small else 1 << 20,
             encode_stretch=8 if is_small else 1 << 20,
+            cut_weight=1 if is_small else 1 << 20,
         )
         try:
             process.start(config, limits)

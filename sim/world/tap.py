@@ -20,7 +20,7 @@ from anabranch.crdt.gossip import Gossip, StartAnswer
 from anabranch.crdt.ids import format_id
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.scan import Scan
-from anabranch.crdt.state import SnapshotCut
+from anabranch.crdt.snapshot import SnapshotCut, SnapshotRecords
 from anabranch.region.engine.adds import AddedIds
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.lifecycle import RECOVERY
@@ -134,8 +134,14 @@ def _first_add(data: bytes, start: int) -> tuple[bytes, bytes, int]:
 class TappedCut(SnapshotCut):
     """A cut that tells the digest of its chunks once they are made."""
 
-    def __init__(self, keyspace: Keyspace, position: int, watcher: EngineWatcher) -> None:
-        super().__init__(keyspace, position)
+    def __init__(
+        self,
+        keyspace: Keyspace,
+        position: int,
+        made: Optional[SnapshotRecords],
+        watcher: EngineWatcher,
+    ) -> None:
+        super().__init__(keyspace, position, made)
         self.number: Final = watcher.new_cut()
         self._watcher: Final = watcher
 
@@ -359,13 +365,16 @@ class TappedEngine(Engine):
 
     def snapshot_cut(self) -> SnapshotCut:
         cut = super().snapshot_cut()
+        if isinstance(cut, TappedCut):
+            call = self._call(calls.CUT, 0)
+            call.cut = cut.number
+            self._watcher.called(call)
+        return cut
+
+    def _new_cut(self, made: Optional[SnapshotRecords]) -> SnapshotCut:
         if not self._watcher.follows_calls():
-            return cut
-        tapped = TappedCut(self.keyspace, cut.position, self._watcher)
-        call = self._call(calls.CUT, 0)
-        call.cut = tapped.number
-        self._watcher.called(call)
-        return tapped
+            return super()._new_cut(made)
+        return TappedCut(self.keyspace, self.state.journal.position, made, self._watcher)
 
     def merge(self, blocks: list[Block], source: int, now_ms: int) -> None:
         is_taken = self._is_taken_from(source)

@@ -29,7 +29,7 @@ from anabranch.crdt.ids import make
 from anabranch.crdt.join import join
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.region_log import NodeLimits
-from anabranch.crdt.state import read_snapshot
+from anabranch.crdt.snapshot import read_snapshot
 from anabranch.crdt.vector import Vector
 from tests.crdt.support import (
     converged,

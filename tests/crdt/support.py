@@ -28,8 +28,8 @@ from anabranch.crdt.pel_chunk import EntryRef, entry_ref
 from anabranch.crdt.place import Place, at_counters, at_id
 from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.scan import SAME_NAMES
+from anabranch.crdt.snapshot import SnapshotCut, read_snapshot
 from anabranch.crdt.spans import Spans, SpansByRegion
-from anabranch.crdt.state import SnapshotCut, read_snapshot
 from anabranch.crdt.stream import Stream
 from anabranch.crdt.vector import Vector
 from tests.oracles import naive_engine, naive_stream

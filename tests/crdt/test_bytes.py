@@ -46,9 +46,9 @@ from anabranch.crdt.pel_chunk import entry_ref
 from anabranch.crdt.place import at_counters, at_id, put_place
 from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.scan import SAME_NAMES
+from anabranch.crdt.snapshot import SNAPSHOT_VERSION, read_snapshot
 from anabranch.crdt.spans import Spans, put_spans_by_region
 from anabranch.crdt.state import (
-    SNAPSHOT_VERSION,
     STATE_VERSION,
     NodeImage,
     push_node,
@@ -57,7 +57,6 @@ from anabranch.crdt.state import (
     read_converged,
     read_local,
     read_node,
-    read_snapshot,
 )
 from anabranch.crdt.stream import NEVER, Stream
 from tests.crdt.histories import ACTIONS, History, Step, join

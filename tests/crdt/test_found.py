@@ -8,7 +8,7 @@ from anabranch.crdt import undelivered
 from anabranch.crdt.encoding import Malformed
 from anabranch.crdt.ids import make
 from anabranch.crdt.keyspace import Keyspace
-from anabranch.crdt.state import read_snapshot
+from anabranch.crdt.snapshot import read_snapshot
 from tests.crdt.support import Twin, assert_equal, snapshot_bytes
 
 K, G = b"k", b"g"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from anabranch.crdt.join import join
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.region_log import NodeLimits
-from anabranch.crdt.state import SnapshotCut, read_snapshot
+from anabranch.crdt.snapshot import SnapshotCut, SnapshotRecords, read_snapshot
 from tests.crdt import histories
 from tests.crdt.histories import ACTIONS, History, Step
 from tests.crdt.support import Twin, converged, equal, snapshot_bytes
@@ -214,6 +214,29 @@ def test_snapshot_stays_what_it_was_at_the_cut() -> None:
         changed += twin.keyspace.digest() != before[1]
         twin.check()
     assert changed > 120
+
+
+def test_a_cut_with_records_made_ahead() -> None:
+    """Records that were made while the region changed are those of a cut made in one step.
+
+    Source: S11.2.
+    """
+    passes = 0
+    for seed in range(150):
+        run = History(checks=False)
+        run.run(random_steps(seed, 60))
+        keyspace = run.twins[1].keyspace
+        made = SnapshotRecords(keyspace)
+        for n in range(8):
+            made.make_some(1 if seed % 2 else 300)
+            run.run(random_steps(seed + 10_000 * n, 10))
+        is_close = made.make_some(1)
+        assert keyspace.unseen.unrecorded is not None
+        passes += is_close
+        cut = sorted(SnapshotCut(keyspace, 0, made).chunks(1))
+        assert cut == sorted(SnapshotCut(keyspace, 0).chunks(1))
+        assert keyspace.unseen.unrecorded is None
+    assert 0 < passes < 150
 
 
 def test_cut_shares_no_buffer_that_changes() -> None:

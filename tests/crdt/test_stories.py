@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anabranch.crdt.ids import make
 from anabranch.crdt.join import join
-from anabranch.crdt.state import read_snapshot
+from anabranch.crdt.snapshot import read_snapshot
 from anabranch.crdt.stream import NEVER
 from anabranch.crdt.vector import Vector
 from tests.crdt.support import Twin, assert_equal, snapshot_bytes

@@ -15,7 +15,7 @@ from anabranch.crdt.join import join
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.local import apply_local, read_records
 from anabranch.crdt.region_log import NodeLimits
-from anabranch.crdt.state import read_snapshot
+from anabranch.crdt.snapshot import read_snapshot
 from anabranch.region.engine.clock import EngineClock
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.lifecycle import Lifecycle

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from anabranch.crdt.ids import make
-from anabranch.crdt.state import SnapshotCut
+from anabranch.crdt.snapshot import SnapshotCut
 from anabranch.region.engine.replies import OK
 from anabranch.sim.world.vfs import run
 from tests.storage import dump

@@ -347,6 +347,12 @@ class FakeEngine:
         if vector == self.vector:
             self.compared.append(digest == self.digest())
 
+    def prepare_cut(self) -> bool:
+        return True
+
+    def drop_preparation(self) -> None:
+        pass
+
     def snapshot_cut(self) -> FakeCut:
         return FakeCut(self)
 
