@@ -102,13 +102,6 @@ def push_node(stream: Stream, region_id: int, node: PackedNode) -> None:
 # -- a key
 
 
-def put_converged(out: bytearray, stream: Stream) -> None:
-    """Writes a key without its entries and its local part; see `cut_converged`."""
-    image = StateImage()
-    cut_converged(image, stream)
-    out += image.encoded()
-
-
 def cut_converged(image: StateImage, stream: Stream) -> None:
     """Cuts a key without its entries and its local part.
 
@@ -172,7 +165,7 @@ def _put_until_stable(out: bytearray, stream: Stream) -> None:
 
 
 def read_converged(reader: Reader, stream: Stream) -> int:
-    """Reads the bytes of `put_converged` into an empty stream; returns their version.
+    """Reads what `cut_converged` wrote into an empty stream; returns their version.
 
     Raises Malformed if the version is unknown or the bytes are not valid.
     """

@@ -23,6 +23,7 @@ from anabranch.crdt.encoding import (
     put_vector,
 )
 from anabranch.crdt.idempotency import PairLimits
+from anabranch.crdt.images import StateImage
 from anabranch.crdt.join import join as join_snapshot
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.local import (
@@ -51,8 +52,8 @@ from anabranch.crdt.spans import Spans, put_spans_by_region
 from anabranch.crdt.state import (
     STATE_VERSION,
     NodeImage,
+    cut_converged,
     push_node,
-    put_converged,
     put_local,
     read_converged,
     read_local,
@@ -445,19 +446,18 @@ def test_malformed_snapshots_are_refused() -> None:
 
 def test_malformed_state_is_refused() -> None:
     stream = full_twin().keyspace.keys[b"m"]
-    out = bytearray()
-    put_converged(out, stream)
+    out = converged_state(stream)
     assert (
         refuses_or_reads(
-            lambda mutated: read_converged(Reader(mutated), Stream(b"m", NodeLimits())), bytes(out)
+            lambda mutated: read_converged(Reader(mutated), Stream(b"m", NodeLimits())), out
         )
         > 100
     )
-    out = bytearray()
-    put_local(out, stream)
+    local = bytearray()
+    put_local(local, stream)
     assert (
         refuses_or_reads(
-            lambda mutated: read_local(Reader(mutated), Stream(b"m", NodeLimits())), bytes(out)
+            lambda mutated: read_local(Reader(mutated), Stream(b"m", NodeLimits())), bytes(local)
         )
         > 100
     )
@@ -486,8 +486,7 @@ def test_checkpoint_round_trip() -> None:
             )
             for key, stream in twin.keyspace.keys.items():
                 loaded = again.get_or_create(key)
-                body = bytearray()
-                put_converged(body, stream)
+                body = bytearray(converged_state(stream))
                 reader = Reader(bytes(body))
                 assert read_converged(reader, loaded) == STATE_VERSION
                 assert reader.at_end()
@@ -527,17 +526,22 @@ def pairs_of(stream: Stream) -> dict[bytes, list[object]]:
     }
 
 
+def converged_state(stream: Stream) -> bytes:
+    """The bytes of a key without its entries and its local part."""
+    image = StateImage()
+    cut_converged(image, stream)
+    return image.encoded()
+
+
 def state_of(stream: Stream) -> bytes:
-    out = bytearray()
-    put_converged(out, stream)
+    out = bytearray(converged_state(stream))
     put_local(out, stream)
     return bytes(out)
 
 
 def state_of_version(version: int, stream: Stream) -> bytes:
     """The state as a former release wrote it, of a stream in which no pair is retired."""
-    converged, local, marks = bytearray(), bytearray(), bytearray()
-    put_converged(converged, stream)
+    converged, local, marks = converged_state(stream), bytearray(), bytearray()
     put_local(local, stream)
     put_vector(marks, trimmed_of(stream))
     assert converged[0] == STATE_VERSION == 3 and converged.endswith(marks)
