@@ -4,7 +4,9 @@ A key is cut in one step of the engine. Most of its state is few numbers, which 
 Pending entries and idempotency pairs can be a million, so the cut only refers to them: to the
 columns of the chunks that hold pending entries, which a chunk copies before it changes an entry
 (`Chunk.is_shared`), and to lists of pairs, which are only appended to (`crdt/pair_queue.py`).
-`StateImage.encode` puts them into bytes while the key changes on.
+`StateImage.encode` puts them into bytes while the key changes on. What is encoded is let go of at
+once: the pairs may have been collected meanwhile, and to free all of them at the end would take
+long. So an image is encoded once. An encoding that was broken off is continued by the next one.
 """
 
 from __future__ import annotations
@@ -48,9 +50,12 @@ class ChunkImage:
         self.size: Final = chunk.size()
         # The consumers of the entries.
         self.held: Final = list(chunk.held)
+        # The first entry that is not encoded.
+        self.start = 0
 
-    def put(self, outs: dict[int, BytesWriter], start: int, stop: int) -> None:
-        """Appends the entries from offset `start` up to `stop` to the bytes of their consumers."""
+    def put(self, outs: dict[int, BytesWriter], stop: int) -> None:
+        """Appends the next entries, up to offset `stop`, to the bytes of their consumers."""
+        start, self.start = self.start, stop
         all_ms = self._ms[start:stop].tolist()
         seqs = self._seqs[start:stop].tolist()
         counters = self._counters[start:stop].tolist()
@@ -75,11 +80,14 @@ class PelImage:
     def __init__(self, pel: Pel) -> None:
         # What precedes the entries of a consumer, and its number.
         self._heads: Final[list[tuple[bytes, int]]] = []
-        self._numbers: Final = list(pel.totals)
+        # The bytes of the entries of each consumer: pieces that are full, and the last one.
+        self._full: Final[dict[int, list[bytes]]] = {number: [] for number in pel.totals}
+        self._last: Final = {number: BytesWriter() for number in pel.totals}
+        # The next one last.
         self._chunks: Final = [
             ChunkImage(region_id, chunk)
-            for region_id in sorted(pel.parts)
-            for chunk in pel.parts[region_id].chunks
+            for region_id in sorted(pel.parts, reverse=True)
+            for chunk in reversed(pel.parts[region_id].chunks)
         ]
 
     def add(self, head: bytes, number: int) -> None:
@@ -94,22 +102,22 @@ class PelImage:
 
     def encode(self, out: list[bytes], stretch: int) -> Iterator[int]:
         """Appends the bytes; see `StateImage.encode`."""
-        outs = {number: BytesWriter() for number in self._numbers}
-        found: dict[int, list[bytes]] = {number: [] for number in self._numbers}
-        for chunk in self._chunks:
-            for start in range(0, chunk.size, stretch):
-                stop = min(start + stretch, chunk.size)
-                yield stop - start
-                chunk.put(outs, start, stop)
+        while self._chunks:
+            chunk = self._chunks[-1]
+            while chunk.start < chunk.size:
+                stop = min(chunk.start + stretch, chunk.size)
+                yield stop - chunk.start
+                chunk.put(self._last, stop)
             for number in chunk.held:
-                if len(outs[number]) > _PIECE_BYTES:
-                    found[number].append(outs[number].getvalue())
-                    outs[number] = BytesWriter()
+                if len(self._last[number]) > _PIECE_BYTES:
+                    self._full[number].append(self._last[number].getvalue())
+                    self._last[number] = BytesWriter()
+            self._chunks.pop()
         for head, number in self._heads:
             out.append(head)
-            if number in outs:
-                out += found[number]
-                out.append(outs[number].getvalue())
+            if number in self._last:
+                out += self._full[number]
+                out.append(self._last[number].getvalue())
 
 
 @mypyc_attr(acyclic=True)
@@ -118,7 +126,8 @@ class RunImage:
 
     def __init__(self, run: PairRun) -> None:
         self.pairs: Final = run.pairs
-        self.start: Final = run.start
+        # The first pair that is not encoded.
+        self.start = run.start
         self.stop: Final = len(run.pairs)
 
 
@@ -133,6 +142,8 @@ class PairsImage:
             for queue in (producer.retired, producer.answering)
             for run in queue.runs
         ]
+        self._runs.reverse()  # The next one is the last.
+        self._has_begun = False
         # What the adder of the last pair had seen of other regions, and its bytes: those of the
         # regions below its own, and those above.
         self._seen: Optional[Vector] = None
@@ -148,16 +159,21 @@ class PairsImage:
 
     def encode(self, out: list[bytes], stretch: int) -> Iterator[int]:
         """Appends the bytes; see `StateImage.encode`."""
-        out.append(varint(sum(run.stop - run.start for run in self._runs)))
+        if not self._has_begun:
+            self._has_begun = True
+            out.append(varint(sum(run.stop - run.start for run in self._runs)))
         step = max(stretch // _PAIR_TIME, 1)
-        for run in self._runs:
-            for start in range(run.start, run.stop, step):
-                stop = min(start + step, run.stop)
-                yield _PAIR_TIME * (stop - start)
+        while self._runs:
+            run = self._runs[-1]
+            while run.start < run.stop:
+                stop = min(run.start + step, run.stop)
+                yield _PAIR_TIME * (stop - run.start)
                 piece = BytesWriter()
-                for n in range(start, stop):
+                for n in range(run.start, stop):
                     self._put(piece, run.pairs[n])
                 out.append(piece.getvalue())
+                run.start = stop
+            self._runs.pop()
 
     def _put(self, out: BytesWriter, pair: Pair) -> None:
         write_bytes(out, pair.pid)
@@ -205,6 +221,9 @@ class StateImage:
     def __init__(self) -> None:
         self.out = bytearray()
         self._pieces: Final[list[_Piece]] = []
+        # Of so many pieces, the bytes are in `_encoded`.
+        self._done = 0
+        self._encoded: Final[list[bytes]] = []
 
     def add(self, image: Union[PelImage, PairsImage]) -> None:
         """Adds what follows the bytes that `out` has now. It is encoded now if that is little."""
@@ -224,22 +243,26 @@ class StateImage:
             total += len(piece) if isinstance(piece, bytes) else piece.weight()
         return total
 
-    def encode(self, out: list[bytes], stretch: int) -> Iterator[int]:
-        """Appends the bytes to `out`, in pieces.
+    def encode(self, stretch: int) -> Iterator[int]:
+        """Encodes what is not encoded yet; `taken` has the bytes afterwards.
 
         It yields before each stretch that takes about as long as `stretch` pending entries: for how
         many it takes as long.
         """
-        for piece in self._pieces:
+        while self._done < len(self._pieces):
+            piece = self._pieces[self._done]
             if isinstance(piece, bytes):
-                out.append(piece)
+                self._encoded.append(piece)
             else:
-                yield from piece.encode(out, stretch)
-        out.append(bytes(self.out))
+                yield from piece.encode(self._encoded, stretch)
+            self._done += 1
+
+    def taken(self) -> list[bytes]:
+        """Returns the bytes of an image that is encoded, in pieces."""
+        return [*self._encoded, bytes(self.out)]
 
     def encoded(self) -> bytes:
-        """Returns the bytes, all at once."""
-        out: list[bytes] = []
-        for _ in self.encode(out, 1 << 30):
+        """Encodes all at once; returns the bytes."""
+        for _ in self.encode(1 << 30):
             pass
-        return b"".join(out)
+        return b"".join(self.taken())

@@ -66,8 +66,8 @@ class KeyCut:
         image = self.image
         if image is None:
             return
-        pieces: list[bytes] = []
-        yield from image.encode(pieces, stretch)
+        yield from image.encode(stretch)
+        pieces = image.taken()
         total = xxh3_64()
         for piece in pieces:
             total.update(piece)
