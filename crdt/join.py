@@ -16,6 +16,7 @@ from anabranch.crdt.cursor import LogCursor
 from anabranch.crdt.delivery import Delivery
 from anabranch.crdt.groups import Create, Group, is_buried
 from anabranch.crdt.keyspace import Keyspace
+from anabranch.crdt.node import PackedNode
 from anabranch.crdt.pair import Pair
 from anabranch.crdt.region_log import RegionLog
 from anabranch.crdt.scan import DELETED
@@ -31,14 +32,19 @@ def join(
 ) -> None:
     """Joins `other`, a read snapshot, into `keyspace` in one step.
 
-    `keyspace` takes over parts of `other`, so the caller must not use `other` afterwards.
-    `skip_keys` is as in `apply.apply_block`; `now_ms` is the time from which joined pairs are held.
+    WATCH counts it as a change of every key (S10.7). For all others, a key that is equal on both
+    sides has not changed, which saves most of the work where many are. `keyspace` takes over parts
+    of `other`, so the caller must not use `other` afterwards. `skip_keys` is as in
+    `apply.apply_block`; `now_ms` is the time from which joined pairs are held.
     """
     for key in {**keyspace.keys, **other.keys}:
         if skip_keys is not None and skip_keys.get(key, 0) > keyspace.position:
             continue
+        ours, theirs = keyspace.keys.get(key), other.keys.get(key)
+        if ours is not None and theirs is not None and _is_same(ours, theirs):
+            keyspace.note_visible(ours)
+            continue
         stream = keyspace.get_or_create(key)
-        theirs = other.keys.get(key)
         _join_stream(
             keyspace,
             stream,
@@ -56,6 +62,40 @@ def join(
             keyspace.vector[region_id] = counter
             keyspace.chains[region_id] = other.chain(region_id)
     keyspace.is_dirty = True
+
+
+def _is_same(ours: Stream, theirs: Stream) -> bool:
+    """Whether two streams are plainly equal, so that the join of them is what both are.
+
+    False says nothing: equal entries may stand in other nodes, and rare parts are not compared.
+    """
+    if ours.rare is not None or theirs.rare is not None:
+        return False
+    if ours.touched != theirs.touched or ours.header != theirs.header:
+        return False
+    our_logs, their_logs = ours.logs, theirs.logs
+    if len(our_logs) != len(their_logs):
+        return False
+    for region_id, log in our_logs.items():
+        twin = their_logs.get(region_id)
+        if twin is None or not _is_same_log(log, twin):
+            return False
+    return True
+
+
+def _is_same_log(ours: RegionLog, theirs: RegionLog) -> bool:
+    nodes, twins = ours.rax.nodes, theirs.rax.nodes
+    if ours.trimmed != theirs.trimmed or len(nodes) != len(twins):
+        return False
+    return all(_is_same_node(node, twin) for node, twin in zip(nodes, twins, strict=True))
+
+
+def _is_same_node(ours: PackedNode, theirs: PackedNode) -> bool:
+    return (
+        ours.base_counter == theirs.base_counter
+        and ours.names == theirs.names
+        and ours.data == theirs.data
+    )
 
 
 def _join_stream(
@@ -165,12 +205,7 @@ def _missing_in(theirs: RegionLog, ours: RegionLog, common: int) -> list[int]:
             break
         twin = theirs.rax.index_by_counter(ours.rax.first_counters[index])
         if twin >= 0:
-            same = theirs.rax.nodes[twin]
-            if (
-                same.base_counter == node.base_counter
-                and same.names == node.names
-                and same.data == node.data
-            ):
+            if _is_same_node(node, theirs.rax.nodes[twin]):
                 continue
         cursor.seek_counter(node.base_counter)
         scan = node.scan()

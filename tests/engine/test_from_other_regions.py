@@ -112,3 +112,49 @@ def test_a_snapshot_with_an_unchanged_deadline_wakes_no_reader() -> None:
     eu.commit()
     (consumer,) = plain(eu("XINFO", "CONSUMERS", "s", "g"), "utf-8")
     assert consumer["idle"] == 500
+
+
+def test_a_snapshot_changes_the_keys_that_differ() -> None:
+    """S11.3: keys that are equal on both sides need no new checkpoint.
+
+    Each join made all keys dirty, so the next checkpoint wrote all of them again.
+    """
+    us, eu = cluster(2)
+    keys = ["same", "added", "set", "removed", "trimmed", "group"]
+    for key in keys:
+        us.ok("XADD", key, "*", "f", "v")
+        us.ok("XADD", key, "*", "f", "v")
+    sync(us, eu)
+    us.ok("XADD", "added", "*", "f", "v")
+    us.ok("XSETID", "set", "9999999999999-0")
+    us.ok("XDEL", "removed", us.ids("removed")[0])
+    us.ok("XTRIM", "trimmed", "MAXLEN", "1")
+    us.ok("XGROUP", "CREATE", "group", "g", "0")
+    cut = us.engine.snapshot_cut()
+    us.commit()
+    eu.engine.keyspace.dirty.clear()
+    eu.engine.join(list(cut.chunks(1 << 16)), 1, eu.now_ms)
+    eu.commit()
+    assert sorted(eu.engine.keyspace.dirty) == sorted(key.encode() for key in keys[1:])
+    assert eu.digest() == us.digest()
+    assert [eu.ids(key) for key in keys] == [us.ids(key) for key in keys]
+
+
+def test_a_snapshot_brings_the_removals_of_a_flush() -> None:
+    """S11.3: FLUSHALL touches no key by itself, so both sides have seen the same effects on this one.
+
+    us removed the first entry by FLUSHALL, and the second one survived, because the FLUSHALL had
+    not seen it. If eu took its own key for equal, the first entry would stay in eu for ever.
+    """
+    us, eu = cluster(2)
+    us.ok("XADD", "k", "*", "f", "v")
+    sync(us, eu)
+    eu.ok("XADD", "k", "*", "f", "v")
+    us.ok("FLUSHALL")
+    carry(eu, us)
+    cut = us.engine.snapshot_cut()
+    us.commit()
+    eu.engine.join(list(cut.chunks(1 << 16)), 1, eu.now_ms)
+    eu.commit()
+    assert len(us.ids("k")) == 1 and eu.ids("k") == us.ids("k")
+    assert eu.digest() == us.digest()
