@@ -141,10 +141,10 @@ def test_a_snapshot_changes_the_keys_that_differ() -> None:
 
 
 def test_a_snapshot_brings_the_removals_of_a_flush() -> None:
-    """S11.3: FLUSHALL touches no key by itself, so both sides have seen the same effects on this one.
+    """S11.3: FLUSHALL touches no key by itself, so both have seen the same effects on this one.
 
     us removed the first entry by FLUSHALL, and the second one survived, because the FLUSHALL had
-    not seen it. If eu took its own key for equal, the first entry would stay in eu for ever.
+    not seen it. If touched counters made keys equal, the first entry would stay in eu for ever.
     """
     us, eu = cluster(2)
     us.ok("XADD", "k", "*", "f", "v")
