@@ -24,9 +24,8 @@ from anabranch.crdt.vector import Vector
 class Changes:
     """The changes of one step that a client or a part of the engine may wait for.
 
-    The engine empties it after each step. Keys stand in the order in which they changed, so that
-    the order in which readers wake does not depend on hashing. `count` numbers the changes that
-    clients could notice, and is not reset.
+    The engine empties it after each step. Keys stand in the order in which they changed. `count`
+    numbers the changes that clients could notice, and is not reset.
     """
 
     def __init__(self) -> None:

@@ -340,19 +340,18 @@ class Engine:
         """Runs the reads that wait for these keys again, in the order in which they blocked."""
         state = self.state
         reads = state.waiting.reads
-        for key in dict.fromkeys(keys):
-            for blocked in reads.waiting_for(key):
-                session = blocked.session
-                command = dispatch.find_command(state, blocked.argv)
-                if command is None or session.session_id not in reads.by_session:
-                    continue
-                reply = dispatch.run(state, command, session, blocked.argv)
-                if isinstance(reply, ReplyLater):
-                    continue
-                reads.remove(session.session_id)
-                if isinstance(reply, ErrorReply):
-                    state.statistics.count_error(reply)
-                state.outbox.answer(session, reply)
+        for blocked in reads.waiting_for(keys):
+            session = blocked.session
+            command = dispatch.find_command(state, blocked.argv)
+            if command is None or session.session_id not in reads.by_session:
+                continue
+            reply = dispatch.run(state, command, session, blocked.argv)
+            if isinstance(reply, ReplyLater):
+                continue
+            reads.remove(session.session_id)
+            if isinstance(reply, ErrorReply):
+                state.statistics.count_error(reply)
+            state.outbox.answer(session, reply)
 
     def _note_lifecycle(self) -> None:
         """Handles a change of the lifecycle (S9.2, S13.7).

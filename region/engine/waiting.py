@@ -13,29 +13,37 @@ class BlockedRead:
     """An XREAD or XREADGROUP that found no entries and blocks.
 
     `argv` is the command with `$` and `+` resolved, so that it can run again. `deadline_ms` is a
-    steady time; 0: none.
+    steady time; 0: none. `place` is its place among all reads in order of arrival.
     """
 
     def __init__(
-        self, session: Session, keys: list[bytes], argv: list[bytes], deadline_ms: int
+        self, session: Session, keys: list[bytes], argv: list[bytes], deadline_ms: int, place: int
     ) -> None:
         self.session: Final = session
         self.keys: Final = keys
         self.argv: Final = argv
         self.deadline_ms: Final = deadline_ms
+        self.place: Final = place
 
 
 class BlockedReads:
-    """The blocked reads by key and by session. Reads of a key are served in order of arrival."""
+    """The blocked reads by key and by session. They are served in order of arrival."""
 
     def __init__(self) -> None:
         self.by_key: dict[bytes, dict[int, BlockedRead]] = {}
         self.by_session: dict[int, BlockedRead] = {}
+        # Reads that ever blocked.
+        self._arrived = 0
 
-    def add(self, read: BlockedRead) -> None:
-        self.by_session[read.session.session_id] = read
-        for key in read.keys:
-            self.by_key.setdefault(key, {})[read.session.session_id] = read
+    def add(
+        self, session: Session, keys: list[bytes], argv: list[bytes], deadline_ms: int
+    ) -> None:
+        """Adds the newest read."""
+        self._arrived += 1
+        read = BlockedRead(session, keys, argv, deadline_ms, self._arrived)
+        self.by_session[session.session_id] = read
+        for key in keys:
+            self.by_key.setdefault(key, {})[session.session_id] = read
 
     def remove(self, session_id: int) -> Optional[BlockedRead]:
         """Removes and returns the read of a session; None if it has none."""
@@ -49,10 +57,16 @@ class BlockedReads:
                         del self.by_key[key]
         return read
 
-    def waiting_for(self, key: bytes) -> list[BlockedRead]:
-        """The reads that wait for a key, in order of arrival."""
-        waiting = self.by_key.get(key)
-        return [] if waiting is None else list(waiting.values())
+    def waiting_for(self, keys: list[bytes]) -> list[BlockedRead]:
+        """The reads that wait for one of these keys at least, in order of arrival.
+
+        Which key changed first does not matter: the order of keys in memory changes with a start.
+        """
+        found: dict[int, BlockedRead] = {}
+        for key in keys:
+            for read in self.by_key.get(key, {}).values():
+                found[read.place] = read
+        return [found[place] for place in sorted(found)]
 
     def timed_out(self, steady_ms: int) -> list[BlockedRead]:
         """The reads whose deadline is over."""
@@ -132,7 +146,7 @@ class Waiting:
     ) -> None:
         """Makes a read wait for its keys. A read that waits already keeps place and deadline."""
         if session.session_id not in self.reads.by_session:
-            self.reads.add(BlockedRead(session, keys, argv, deadline_ms))
+            self.reads.add(session, keys, argv, deadline_ms)
             session.waiting = True
 
     def add(self, waiter: Waiter) -> None:

@@ -348,28 +348,27 @@ class TwinRegion(TwinCore):
 
     def _wake(self, keys: list[bytes]) -> None:
         """Runs the reads that wait for these keys again, in the order in which they blocked."""
-        for name in dict.fromkeys(keys):
-            for one in [blocked for blocked in self.blocked if name in blocked.keys]:
-                if one not in self.blocked:
-                    continue
-                self._look_late(one.session)
-                self.is_reading = True
-                try:
-                    reply = (
-                        self.reply
-                        if self.is_refused_by_bytes()
-                        else self._run(self, one.session, one.argv)
-                    )
-                except CommandError as error:
-                    reply = ErrorReply(error.message)
-                except Expected as expected:
-                    reply = expected
-                finally:
-                    self.is_reading = False
-                    self.reply = None
-                if not isinstance(reply, ReplyLater):
-                    self.blocked.remove(one)
-                    self._late.append((one.session.number, reply))
+        for one in [blocked for blocked in self.blocked if not set(keys).isdisjoint(blocked.keys)]:
+            if one not in self.blocked:
+                continue
+            self._look_late(one.session)
+            self.is_reading = True
+            try:
+                reply = (
+                    self.reply
+                    if self.is_refused_by_bytes()
+                    else self._run(self, one.session, one.argv)
+                )
+            except CommandError as error:
+                reply = ErrorReply(error.message)
+            except Expected as expected:
+                reply = expected
+            finally:
+                self.is_reading = False
+                self.reply = None
+            if not isinstance(reply, ReplyLater):
+                self.blocked.remove(one)
+                self._late.append((one.session.number, reply))
 
 
 def decode(block: Block) -> list[Plain]:
