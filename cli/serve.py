@@ -38,6 +38,9 @@ def _metavar(setting: settings.Setting) -> str:
     return "TEXT" if isinstance(setting.default, str) else "BYTES" if setting.is_bytes else "NUMBER"
 
 
+# SQLite's thread needs the interpreter several times for a transaction. Each time it waits for the
+# thread of commands, by default up to 5 ms while that is busy.
+_SWITCH_S: Final = 0.0005
 _METAVARS: Final = {
     "members": "us=1,eu=2,…",
     "resp": "HOST:PORT",
@@ -174,6 +177,7 @@ def _run(config: RegionConfig) -> None:
     from anabranch.region.engine.errors import Damaged, StorageError
 
     stop = _Stop()
+    sys.setswitchinterval(_SWITCH_S)
     try:
         uvloop.run(stop.run(_region(config)))
     except ConfigError as error:

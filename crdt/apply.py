@@ -15,7 +15,7 @@ from anabranch.crdt.block import Block, read_effects
 from anabranch.crdt.groups import Create, Group, is_buried
 from anabranch.crdt.ids import MAX_HALF
 from anabranch.crdt.keyspace import Keyspace
-from anabranch.crdt.pair import Pair
+from anabranch.crdt.pair import pair_of
 from anabranch.crdt.scan import Scan
 from anabranch.crdt.stream import Stream
 from anabranch.crdt.vector import Dot, Vector, covers, includes, raise_to
@@ -136,6 +136,27 @@ def add(
     return opened
 
 
+def hold_own_pairs(
+    keyspace: Keyspace,
+    stream: Stream,
+    ms: int,
+    seq: int,
+    counter: int,
+    pid: bytes,
+    iids: list[bytes],
+    now_ms: int,
+) -> None:
+    """Holds the pairs of adds that this region has just made: with `add`, as an AddIdempotent each.
+
+    They are recorded and held from `now_ms` on. `seq` and `counter` are those of the first; the
+    others follow it. The vector covers all before the first.
+    """
+    region_id, vector = keyspace.region_id, keyspace.vector
+    stream.pairs.add_own(pid, iids, region_id, counter, ms, seq, now_ms, vector)
+    stream.iids_added += len(iids)
+    retire_pairs(keyspace, stream, pid)
+
+
 def add_some(keyspace: Keyspace, stream: Stream, adds: Adds) -> tuple[AddsPiece, bool]:
     """Applies the next adds of a run of this region, as many as one packed node takes.
 
@@ -219,7 +240,9 @@ def apply_add_idempotent(
     stream.note_head(dot[0], dot[1], entry_id >> 64, entry_id & MAX_HALF)
     stream.entries_added += 1
     keyspace.changes.added_keys[stream.key] = None
-    pair = Pair(effect.pid, effect.iid, dot, entry_id, effect.recorded_ms, effect.vector, held_ms)
+    pair = pair_of(
+        effect.pid, effect.iid, dot, entry_id, effect.recorded_ms, effect.vector, held_ms
+    )
     if is_own:
         stream.pairs.add(pair)
     else:

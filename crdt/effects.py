@@ -19,9 +19,14 @@ from anabranch.crdt.encoding import (
     put_id,
     put_varint,
     put_vector,
+    varint,
+    with_length,
     write_bytes,
+    write_varint,
+    write_vector,
 )
-from anabranch.crdt.node import check_entries, check_fields
+from anabranch.crdt.ids import SEQ_STRIDE
+from anabranch.crdt.node import FOLLOWS, check_entries, check_fields
 from anabranch.crdt.place import Place, at_counters, at_id
 from anabranch.crdt.scan import Scan
 from anabranch.crdt.spans import SpansByRegion, put_spans_by_region, read_spans_by_region
@@ -358,6 +363,79 @@ def write_run(out: BytesWriter, key: bytes, names: bytes, data: bytes) -> None:
     write_bytes(out, key)
     write_bytes(out, names)
     write_bytes(out, data)
+
+
+def write_idempotent_adds(
+    out: BytesWriter,
+    key: bytes,
+    ms: int,
+    seq: int,
+    names: bytes,
+    data: bytes,
+    ends: list[int],
+    pid: bytes,
+    iids: list[bytes],
+    recorded_ms: int,
+    dot: Dot,
+    vector: Vector,
+) -> None:
+    """Writes `AddIdempotent`s of one producer that follow each other, as `put_effect` writes each.
+
+    Args:
+        out: The bytes of the block so far.
+        key: The key of all.
+        ms: The ms of their IDs.
+        seq: The seq of the first; the others follow at intervals of `SEQ_STRIDE`.
+        names: Their field names, encoded.
+        data: Their entries (`crdt/adds.py`), whose payloads are taken over.
+        ends: Where each entry ends in `data`.
+        pid: Their producer.
+        iids: The iid of each.
+        recorded_ms: The time of all, in ms since the epoch.
+        dot: The dot of the first.
+        vector: All that was applied before the first; each covers those before it, too.
+    """
+    region_id, counter = dot
+    head = BytesWriter()
+    head.append(ADD_IDEMPOTENT)
+    write_bytes(head, key)
+    write_varint(head, ms)
+    before_id, named, produced = head.getvalue(), with_length(names), with_length(pid)
+    below, above = _around(vector, region_id)
+    below, begin = varint(recorded_ms) + below, 0
+    for end, iid in zip(ends, iids, strict=True):
+        out.write(before_id)
+        write_varint(out, seq)
+        out.write(named)
+        # The length stands before the values there, too.
+        out.write(data[begin + len(FOLLOWS) : end])
+        out.write(produced)
+        write_bytes(out, iid)
+        if counter > 1:
+            out.write(below)
+            write_varint(out, counter - 1)
+            out.write(above)
+        else:
+            write_varint(out, recorded_ms)
+            write_vector(out, vector)
+        begin = end
+        seq += SEQ_STRIDE
+        counter += 1
+
+
+def _around(vector: Vector, region_id: int) -> tuple[bytes, bytes]:
+    """The bytes of a vector before and after the counter of a region, which is above 0."""
+    lower, higher = bytearray(), bytearray()
+    put_varint(lower, len(vector) + (region_id not in vector))
+    for other in sorted(vector):
+        if other < region_id:
+            put_varint(lower, other)
+            put_varint(lower, vector[other])
+        elif other > region_id:
+            put_varint(higher, other)
+            put_varint(higher, vector[other])
+    put_varint(lower, region_id)
+    return bytes(lower), bytes(higher)
 
 
 def read_effect(reader: Reader, counter: int) -> Effect:

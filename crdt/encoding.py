@@ -33,6 +33,11 @@ def put_bytes(out: bytearray, data: bytes) -> None:
     out += data
 
 
+def with_length(data: bytes) -> bytes:
+    """`data` after its length."""
+    return varint(len(data)) + data
+
+
 def put_id(out: bytearray, entry_id: int) -> None:
     put_varint(out, entry_id >> 64)
     put_varint(out, entry_id & MAX_HALF)
@@ -63,6 +68,14 @@ def write_id(out: BytesWriter, entry_id: int) -> None:
     """As `put_id`."""
     write_varint(out, entry_id >> 64)
     write_varint(out, entry_id & MAX_HALF)
+
+
+def write_vector(out: BytesWriter, vector: Vector) -> None:
+    """As `put_vector`."""
+    write_varint(out, len(vector))
+    for region_id in sorted(vector):
+        write_varint(out, region_id)
+        write_varint(out, vector[region_id])
 
 
 def put_dots(out: bytearray, dots: list[Dot]) -> None:

@@ -19,7 +19,8 @@ from typing import Final, Optional, Union
 
 from mypy_extensions import mypyc_attr
 
-from anabranch.crdt.pair import Pair, is_conflict
+from anabranch.crdt.ids import SEQ_STRIDE
+from anabranch.crdt.pair import Pair, is_conflict, others_in
 from anabranch.crdt.pair_queue import NO_TIME, PairQueue
 from anabranch.crdt.vector import Vector
 
@@ -33,13 +34,15 @@ class PairLimits:
 
     `maxsize`: answering pairs of one producer in a stream without a configuration (S9.4).
     `retired_max`: retired pairs of the region. `look_max`: pairs that a collection looks at in one
-    call, but for those of its last producer.
+    call, but for those of its last producer. `stable`: what is known to be stable, empty while that
+    is not certain; retired pairs that it covers are dropped with the next add of their producer.
     """
 
     def __init__(self) -> None:
         self.maxsize = 100
         self.retired_max = 100_000
         self.look_max = LOOK_MAX
+        self.stable: Vector = {}
         # Present number of retired pairs of the region.
         self.retired = 0
         # Number of pairs forgotten above `retired_max`: each may leave a duplicate (S9.3).
@@ -65,6 +68,10 @@ class Producer:
     def everything(self) -> list[Pair]:
         return [*self.retired, *self.answering]
 
+    def has(self, iid: bytes) -> bool:
+        """Whether there is a pair with that idempotent ID."""
+        return iid in self._by_iid
+
     def of(self, iid: bytes) -> list[Pair]:
         """Returns the pairs with that idempotent ID, in no particular order."""
         found = self._by_iid.get(iid)
@@ -87,7 +94,8 @@ class Producer:
 
     def _name(self, pair: Pair) -> None:
         """Makes a pair known by its idempotent ID."""
-        self.oldest_ms = min(self.oldest_ms, pair.held_ms)
+        if pair.held_ms < self.oldest_ms:
+            self.oldest_ms = pair.held_ms
         found = self._by_iid.get(pair.iid)
         if found is None:
             self._by_iid[pair.iid] = pair
@@ -210,6 +218,11 @@ class Pairs:
         producer = self.producers.get(pid)
         return [] if producer is None else producer.of(iid)
 
+    def has(self, pid: bytes, iid: bytes) -> bool:
+        """Whether there is a pair with that producer ID and idempotent ID."""
+        producer = self.producers.get(pid)
+        return producer is not None and producer.has(iid)
+
     def answer(self, pid: bytes, iid: bytes, now_ms: int, duration_ms: int) -> Optional[Pair]:
         """Returns the pair that answers a retry (S9.1), or None when the command is a new add.
 
@@ -217,6 +230,8 @@ class Pairs:
         held for less than the duration or when the winner is retired. If the winner has lost
         another conflict, the winner of that one answers, because only its entry stays.
         """
+        if not self.has(pid, iid):
+            return None
         pairs = self.of(pid, iid)
         found: Optional[Pair] = None
         for pair in pairs:
@@ -237,6 +252,32 @@ class Pairs:
         self._producer(pair.pid).add(pair)
         self._look_at(pair)
 
+    def add_own(
+        self,
+        pid: bytes,
+        iids: list[bytes],
+        region_id: int,
+        counter: int,
+        ms: int,
+        seq: int,
+        now_ms: int,
+        vector: Vector,
+    ) -> None:
+        """Adds the pairs of adds that this region has just made, as the newest of their producer.
+
+        `seq` and `counter` are those of the first; the others follow it. `vector` covers all that
+        was applied before the first.
+        """
+        producer = self._producer(pid)
+        seen = self._seen[region_id] = others_in(vector, region_id, self._seen.get(region_id))
+        for iid in iids:
+            producer.add(
+                Pair(pid, iid, region_id, counter, ms, seq, now_ms, now_ms, counter - 1, seen)
+            )
+            counter += 1
+            seq += SEQ_STRIDE
+        self._oldest_ms = min(self._oldest_ms, now_ms)
+
     def merge(self, pair: Pair) -> None:
         """Adds the pair of another region's add where its recorded time belongs."""
         self._producer(pair.pid).insert(pair)
@@ -254,14 +295,17 @@ class Pairs:
         If the pair is stable already, the next collection looks at all pairs.
         """
         self._seen[pair.region_id] = pair.share(self._seen.get(pair.region_id))
-        self._oldest_ms = min(self._oldest_ms, pair.held_ms)
+        if pair.held_ms < self._oldest_ms:
+            self._oldest_ms = pair.held_ms
         if pair.is_stable(self._stable):
             self._next_ms = 0
 
     def retire(self, pid: bytes, maxsize: int) -> None:
         """Retires a producer's oldest pairs above `maxsize` (S9.3).
 
-        Above the region's limit of retired pairs, the producer's oldest are forgotten and counted.
+        Its oldest retired pairs are dropped if they are stable: a producer can retire more between
+        two collections than the region may hold. Above the region's limit of retired pairs, the
+        oldest are forgotten and counted.
         """
         producer = self.producers.get(pid)
         if producer is None:
@@ -269,6 +313,10 @@ class Pairs:
         limits = self._limits
         while producer.answering.length > maxsize:
             self._retire_oldest(producer)
+        retired = producer.retired
+        while retired.length and retired.first().is_stable(limits.stable):
+            producer.forget_oldest()
+            limits.retired -= 1
         while producer.retired.length and limits.retired > limits.retired_max:
             producer.forget_oldest()
             limits.retired -= 1

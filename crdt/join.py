@@ -17,7 +17,7 @@ from anabranch.crdt.delivery import Delivery
 from anabranch.crdt.groups import Create, Group, is_buried
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.node import PackedNode
-from anabranch.crdt.pair import Pair
+from anabranch.crdt.pair import pair_of
 from anabranch.crdt.region_log import RegionLog
 from anabranch.crdt.scan import DELETED
 from anabranch.crdt.spans import Spans, union_by_region
@@ -321,7 +321,7 @@ def _join_pairs(
     for pair in theirs.pairs.everything():
         if not covers(keyspace.vector, *pair.dot):
             ours.pairs.merge(
-                Pair(
+                pair_of(
                     pair.pid,
                     pair.iid,
                     pair.dot,

@@ -5,9 +5,29 @@ from __future__ import annotations
 from typing import Final, Optional
 
 from mypy_extensions import mypyc_attr
+from xxhash import xxh3_128_intdigest
 
+from anabranch.crdt.encoding import put_varint
 from anabranch.crdt.ids import MAX_HALF, make
 from anabranch.crdt.vector import Dot, Vector, covers
+
+_IID_MASK: Final = (1 << 128) - 1
+
+
+def automatic_iid(fields: list[bytes]) -> bytes:
+    """IDMPAUTO's iid of a list of field, value, field, value, …, 16 bytes (S9.5).
+
+    The iid is a sum, so the order of the pairs does not matter and equal pairs do not cancel out.
+    It is part of the wire contract.
+    """
+    total = 0
+    for index in range(0, len(fields), 2):
+        pair = bytearray()
+        put_varint(pair, len(fields[index]))
+        pair += fields[index]
+        pair += fields[index + 1]
+        total += xxh3_128_intdigest(pair)
+    return (total & _IID_MASK).to_bytes(16, "big")
 
 
 @mypyc_attr(acyclic=True)
@@ -25,24 +45,29 @@ class Pair:
         self,
         pid: bytes,
         iid: bytes,
-        dot: Dot,
-        entry_id: int,
+        region_id: int,
+        counter: int,
+        ms: int,
+        seq: int,
         recorded_ms: int,
-        vector: Vector,
         held_ms: int,
+        seen_own: int,
+        seen: Vector,
     ) -> None:
         self.pid: Final = pid
         self.iid: Final = iid
-        self.region_id: Final = dot[0]
-        self.counter: Final = dot[1]
-        self._ms: Final = entry_id >> 64
-        self._seq: Final = entry_id & MAX_HALF
+        # The dot.
+        self.region_id: Final = region_id
+        self.counter: Final = counter
+        # The halves of the entry ID.
+        self._ms: Final = ms
+        self._seq: Final = seq
         self.recorded_ms: Final = recorded_ms
         self.held_ms: Final = held_ms
         self.is_retired = False
         # What the adder had seen of its own region, and of all others once pairs `share` it.
-        self.seen_own: Final = vector.get(dot[0], 0)
-        self.seen = vector
+        self.seen_own: Final = seen_own
+        self.seen = seen
 
     @property
     def dot(self) -> Dot:
@@ -66,17 +91,8 @@ class Pair:
 
         Returns what this pair has seen of them.
         """
-        if seen is None or not self._has_seen_all(seen):
-            seen = self.seen.copy()
-            seen.pop(self.region_id, None)
-        self.seen = seen
-        return seen
-
-    def _has_seen_all(self, seen: Vector) -> bool:
-        own = 1 if self.region_id in self.seen else 0
-        if len(self.seen) - own != len(seen):
-            return False
-        return all(self.seen.get(region_id, -1) == seen[region_id] for region_id in seen)
+        self.seen = others_in(self.seen, self.region_id, seen)
+        return self.seen
 
     def has_seen(self, other: Pair) -> bool:
         """Whether its adder had applied the other add."""
@@ -91,6 +107,28 @@ class Pair:
     def order(self) -> tuple[int, int, int]:
         """Returns the sort key by which the lower pair of a conflict wins (S9.2)."""
         return (self._ms, self._seq, self.region_id)
+
+
+def pair_of(
+    pid: bytes, iid: bytes, dot: Dot, entry_id: int, recorded_ms: int, vector: Vector, held_ms: int
+) -> Pair:
+    """The pair of an add whose dot, entry ID and vector are whole."""
+    ms, seq, seen_own = entry_id >> 64, entry_id & MAX_HALF, vector.get(dot[0], 0)
+    return Pair(pid, iid, dot[0], dot[1], ms, seq, recorded_ms, held_ms, seen_own, vector)
+
+
+def others_in(vector: Vector, region_id: int, known: Optional[Vector]) -> Vector:
+    """The vector without this region; `known` itself if it is equal."""
+    own = 1 if region_id in vector else 0
+    is_known = known is not None and len(vector) - own == len(known)
+    if known is not None and is_known:
+        for other in known:
+            is_known = is_known and vector.get(other, -1) == known[other]
+        if is_known:
+            return known
+    others = vector.copy()
+    others.pop(region_id, None)
+    return others
 
 
 def is_conflict(one: Pair, other: Pair, duration_ms: int) -> bool:

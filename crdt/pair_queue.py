@@ -56,7 +56,8 @@ class PairQueue:
         if self.runs and len(self.runs[-1].pairs) < RUN_MAX:
             run = self.runs[-1]
             run.pairs.append(pair)
-            run.oldest_ms = min(run.oldest_ms, pair.held_ms)
+            if pair.held_ms < run.oldest_ms:
+                run.oldest_ms = pair.held_ms
         else:
             self.runs.append(PairRun([pair]))
 

@@ -16,7 +16,7 @@ from anabranch.crdt.encoding import Malformed, Reader, put_bytes, put_id, put_va
 from anabranch.crdt.groups import Create
 from anabranch.crdt.images import PairsImage, PelImage, StateImage
 from anabranch.crdt.node import PackedNode
-from anabranch.crdt.pair import Pair
+from anabranch.crdt.pair import pair_of
 from anabranch.crdt.pel_chunk import NOBODY, EntryRef
 from anabranch.crdt.place import put_place, read_place
 from anabranch.crdt.spans import put_spans_by_region, read_spans_by_region
@@ -217,7 +217,7 @@ def _read_until_stable(reader: Reader, stream: Stream) -> None:
         entry_id = reader.id_()
         recorded_ms = reader.varint()
         vector = reader.vector()
-        stream.pairs.add(Pair(pid, iid, dot, entry_id, recorded_ms, vector, reader.varint()))
+        stream.pairs.add(pair_of(pid, iid, dot, entry_id, recorded_ms, vector, reader.varint()))
 
 
 def put_local(out: bytearray, stream: Stream) -> None:

@@ -26,7 +26,8 @@ Reading order:
 - `config`: the configuration from flags, environment and TOML file.
 - `starting`: the load from disk that makes a driver.
 - `data_files`: the database as a file: its identity, its mark, its write-ahead log.
-- `database`: the SQLite connections, through aiosqlite.
+- `sql_thread`: a connection to SQLite with a thread of its own.
+- `database`: what a region asks of SQLite.
 - `damaged_log`: reads what is sound in the log of a damaged database.
 - `inspection`: a data directory that no region uses: check, backup, restore, repair.
 - `stored_identity`: the identity in a data directory, read without changing it.

@@ -26,7 +26,6 @@ from typing import Final, Optional, Protocol
 
 from librt.strings import BytesWriter
 
-from anabranch.crdt.node import FOLLOWS
 from anabranch.region.client_pressure import LineLimit, UnsentOutput
 from anabranch.region.clock import Clock
 from anabranch.region.command_timer import CommandTimer
@@ -38,6 +37,7 @@ from anabranch.region.engine.statistics import CommandStatistics
 from anabranch.region.held_replies import HeldReplies, must_wait
 from anabranch.region.resp.encoder import encode, encode_error
 from anabranch.region.resp.entries import put_ids
+from anabranch.region.resp.like import LikeAdds
 from anabranch.region.resp.parser import ProtocolError, RequestParser
 
 log = logging.getLogger(__name__)
@@ -89,9 +89,13 @@ class EngineInterface(Protocol):
         self, session: Session, argv: list[bytes], last_words: list[bytes], now_ms: int
     ) -> list[Reply]: ...
 
-    def adds_may_follow(self, session: Session, input_bytes: int) -> tuple[int, int]: ...
+    def adds_may_follow(self, session: Session, input_bytes: int) -> tuple[int, int, int]: ...
 
     def follow(self, session: Session, data: bytes, count: int) -> AddedIds: ...
+
+    def follow_idempotent(
+        self, session: Session, data: bytes, ends: list[int], iids: list[bytes]
+    ) -> AddedIds: ...
 
     def reflects(self, session: Session, reply: Reply) -> bool: ...
 
@@ -386,18 +390,24 @@ class ClientConnection:
 
         Appends their replies to `out`.
         """
-        parser = self._parser
-        allowed, first_value = self._engine.adds_may_follow(session, parser.buffered())
+        parser, engine = self._parser, self._engine
+        allowed, first_value, iid_at = engine.adds_may_follow(session, parser.buffered())
         if allowed == 0:
             return
-        data = BytesWriter()
-        count = parser.take_like(first_value, FOLLOWS, min(allowed, FOLLOWING_MAX), data)
-        if count:
-            added = self._engine.follow(session, data.getvalue(), count)
+        adds = LikeAdds(first_value, iid_at)
+        parser.take_like(adds, min(allowed, FOLLOWING_MAX))
+        if adds.count == 0:
+            return
+        if iid_at < 0:
+            added = engine.follow(session, adds.data(), adds.count)
+        else:
+            added = engine.follow_idempotent(session, adds.data(), adds.ends, adds.iids)
+            parser.give_back(adds.count - added.count)
+        if added.count:
             replies = BytesWriter()
-            put_ids(added.ms, added.first_seq, count, replies)
+            put_ids(added.ms, added.first_seq, added.count, replies)
             out.append(replies.getvalue())
-            self._share.timer.further(count)
+            self._share.timer.further(added.count)
 
     def answer(self, reply: Reply) -> None:
         """Sends the reply of a command that had waited; the commands after it continue."""

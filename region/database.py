@@ -1,7 +1,6 @@
-"""The connections to SQLite, through aiosqlite (S13.1): they run the SQL of `region.storage`.
+"""The connections to SQLite (S13.1): they run the SQL of `region.storage`.
 
-This module makes no decisions. One connection writes and one reads. The writer passes consecutive
-statements of equal SQL to the thread of aiosqlite in one call (`_grouped`).
+This module makes no decisions. One connection writes and one reads, each with a thread of its own.
 """
 
 from __future__ import annotations
@@ -12,8 +11,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from pathlib import Path
 from typing import Any, Final, Optional, Protocol
 
-import aiosqlite
-
 from anabranch.crdt.block import Block
 from anabranch.crdt.encoding import Malformed, Reader
 from anabranch.crdt.idempotency import PairLimits
@@ -22,6 +19,7 @@ from anabranch.crdt.vector import Vector, raise_to
 from anabranch.region.data_files import DataFiles, read_only_uri
 from anabranch.region.engine.errors import Damaged, StorageError
 from anabranch.region.engine.rows import BlockRow, SnapshotRow
+from anabranch.region.sql_thread import Group, SqlThread
 from anabranch.region.storage import history, key_index, loading, log, salvage, schema
 from anabranch.region.storage.history import FindKey, Reach, ReadBlocks, ReadRows
 from anabranch.region.storage.loading import Stored
@@ -45,27 +43,24 @@ _NO_TEXT: Final = "Could not decode to UTF-8"
 
 
 class SqlConnection(Protocol):
-    """The methods of an aiosqlite connection that are used here; they raise `sqlite3.Error`."""
+    """A connection that begins no transaction by itself, as `SqlThread`."""
 
     async def execute_fetchall(self, sql: str, parameters: Any = ()) -> Iterable[Any]: ...
 
-    async def executemany(self, sql: str, parameters: Any) -> Any: ...
-
-    async def rollback(self) -> None: ...
+    async def transact(self, groups: Sequence[Group]) -> None: ...
 
     async def close(self) -> None: ...
 
 
 Connect = Callable[[Path, bool], Awaitable[SqlConnection]]
-"""(file, read only) → a connection that begins no transaction by itself."""
+"""(file, read only) → a connection."""
 
 
 async def _connect(path: Path, reads_only: bool) -> SqlConnection:
     path.parent.mkdir(parents=True, exist_ok=True)
-    connection: Any = await aiosqlite.connect(
-        read_only_uri(path) if reads_only else path, uri=reads_only, isolation_level=None
-    )
-    return connection  # type: ignore[no-any-return]
+    connection = SqlThread()
+    await connection.open(read_only_uri(path) if reads_only else str(path), reads_only)
+    return connection
 
 
 class Database:
@@ -341,18 +336,8 @@ class Database:
         try:
             if len(statements) == 1:
                 await writer.execute_fetchall(*statements[0])
-                return
-            await writer.execute_fetchall("BEGIN IMMEDIATE")
-            try:
-                for sql, parameters in _grouped(statements):
-                    if len(parameters) == 1:
-                        await writer.execute_fetchall(sql, parameters[0])
-                    else:
-                        await (await writer.executemany(sql, parameters)).close()
-                await writer.execute_fetchall("COMMIT")
-            except BaseException:
-                await writer.rollback()
-                raise
+            else:
+                await writer.transact(_grouped(statements))
         except sqlite3.Error as error:
             raise StorageError(str(error)) from error
 
@@ -462,7 +447,7 @@ def _failure(what: str, error: Exception) -> StorageError:
 
 
 def _grouped(statements: Sequence[schema.Statement]) -> list[tuple[str, list[tuple[object, ...]]]]:
-    """Groups consecutive statements of equal SQL: each group is one call to aiosqlite's thread."""
+    """Groups consecutive statements of equal SQL, each of which SQLite then prepares once."""
     groups: list[tuple[str, list[tuple[object, ...]]]] = []
     for sql, parameters in statements:
         if groups and groups[-1][0] == sql:

@@ -1,5 +1,8 @@
 """Runs of adds: an XADD and those that follow it, with other values only, in a client's input.
 
+Idempotent adds (S9) of one producer form runs, too: their iids may differ as well. Such a run ends
+before a pair that is known here, which may be a retry.
+
 A run begins with an XADD with `*` for its ID, which is executed as any command. It may have
 MAXLEN with `~`: then the run ends before an add after which entries are to be removed.
 The adds that follow it in the input, and differ from it only in their values, are issued together,
@@ -13,8 +16,10 @@ from __future__ import annotations
 from typing import Final, Optional
 
 from anabranch.crdt import adds
+from anabranch.crdt.encoding import Reader
 from anabranch.crdt.ids import MAX_HALF, SEQ_STRIDE, make
-from anabranch.crdt.node import decode_fields
+from anabranch.crdt.node import FOLLOWS, decode_fields
+from anabranch.crdt.pair import automatic_iid
 from anabranch.crdt.stream import Stream
 from anabranch.region.engine.journal import Journal
 from anabranch.region.engine.session import Session
@@ -47,6 +52,10 @@ class RunOfAdds:
         self._room = 0
         self._words: list[bytes] = []
         self.first_value = 0
+        # The producer of idempotent adds, and the index of the iid in each; 0: it is made of the
+        # fields, -1: the adds are plain ones.
+        self._pid = b""
+        self.iid_at = -1
 
     def begin(
         self,
@@ -69,6 +78,15 @@ class RunOfAdds:
         self._words = words
         self.first_value = first_value
         self._room = room
+        self.iid_at = -1
+
+    def with_pairs(self, pid: bytes, iid_at: int) -> None:
+        """The run that has begun is one of idempotent adds, with the iid at this index.
+
+        0: the iid is made of the fields (IDMPAUTO).
+        """
+        self._pid = pid
+        self.iid_at = iid_at
 
     def end(self) -> None:
         """Another command begins."""
@@ -85,6 +103,9 @@ class RunOfAdds:
         if stream is None or self._room == 0:
             return 0
         node = stream.log(self._journal.keyspace.region_id).rax.last()
+        if self.iid_at >= 0:
+            # The effect of an idempotent add has its ID, a time and a vector, too.
+            input_bytes *= 2
         if (
             session.reply_mode != "on"
             or stream.key in reads.by_key
@@ -95,10 +116,13 @@ class RunOfAdds:
             return 0
         return min(adds.room_after(self._seq), self._room)
 
-    def words(self, values: bytes) -> tuple[bytes, ...]:
-        """The command that is an add of the run with these encoded values."""
+    def words(self, values: bytes, iid: bytes = b"") -> tuple[bytes, ...]:
+        """The command that is an add of the run with these encoded values, and this iid."""
         fields = decode_fields(self._names, values)
-        return (*self._words[: self.first_value - 1], *fields)
+        words = [*self._words[: self.first_value - 1], *fields]
+        if self.iid_at > 0:
+            words[self.iid_at] = iid
+        return tuple(words)
 
     def follow(self, data: bytes, count: int) -> AddedIds:
         """Issues the adds that follow: `data` holds `count` of them, encoded (`crdt/adds.py`)."""
@@ -109,3 +133,47 @@ class RunOfAdds:
         self._seq += count * SEQ_STRIDE
         self._room -= count
         return added
+
+    def follow_idempotent(self, data: bytes, ends: list[int], iids: list[bytes]) -> AddedIds:
+        """Issues the idempotent adds that follow, up to the first whose pair may be known here.
+
+        `data` holds their entries, each of which ends at one of `ends`; `iids` is empty if the iids
+        are made of the fields. Returns the IDs of those that it issued, none if it issued none.
+        """
+        stream = self._stream
+        assert stream is not None
+        if self.iid_at == 0:
+            iids = self._automatic_iids(data, ends)
+        count = self._count_new(stream, iids)
+        added = AddedIds(self._ms, self._seq + SEQ_STRIDE, count)
+        if count:
+            data, ends, iids = data[: ends[count - 1]], ends[:count], iids[:count]
+            self._journal.add_idempotent_like(
+                stream, self._ms, self._seq, self._names, data, ends, self._pid, iids
+            )
+            self._seq += count * SEQ_STRIDE
+            self._room -= count
+        return added
+
+    def _automatic_iids(self, data: bytes, ends: list[int]) -> list[bytes]:
+        """The iids that are made of the fields of entries (S9.5)."""
+        iids: list[bytes] = []
+        begin = 0
+        for end in ends:
+            entry = Reader(data, begin + len(FOLLOWS))
+            iids.append(automatic_iid(decode_fields(self._names, entry.bytes_())))
+            begin = end
+        return iids
+
+    def _count_new(self, stream: Stream, iids: list[bytes]) -> int:
+        """How many adds come before the first one whose pair is known, or whose iid is refused.
+
+        Whether a known pair answers may depend on the pairs that the adds before it push out.
+        """
+        pairs, pid = stream.pairs, self._pid
+        found: set[bytes] = set()
+        for iid in iids:
+            if not iid or iid in found or pairs.has(pid, iid):
+                break
+            found.add(iid)
+        return len(found)

@@ -234,27 +234,47 @@ class Engine:
         self._settle()
         return reply
 
-    def adds_may_follow(self, session: Session, input_bytes: int) -> tuple[int, int]:
+    def adds_may_follow(self, session: Session, input_bytes: int) -> tuple[int, int, int]:
         """How many adds that follow the last command may be issued by `follow` (`RunOfAdds`).
 
-        Also returns the index of their first value in the words of the command.
+        Also returns the index of their first value in the words of the command, and that of their
+        iid. The last is -1 for plain adds, and 0 if the iid is made of the fields; if it is not -1,
+        `follow_idempotent` issues the adds.
         """
         run = self.state.writer.run
-        return run.may_follow(session, self.state.waiting.reads, input_bytes), run.first_value
+        count = run.may_follow(session, self.state.waiting.reads, input_bytes)
+        return count, run.first_value, run.iid_at
 
     def follow(self, session: Session, data: bytes, count: int) -> AddedIds:
         """Issues adds that follow the last command of the session, and returns their IDs.
 
         `data` holds them, encoded as `crdt/adds.py` says. `adds_may_follow` allowed as many.
         """
+        added = self.state.writer.run.follow(data, count)
+        self._end_run(session, count)
+        return added
+
+    def follow_idempotent(
+        self, session: Session, data: bytes, ends: list[int], iids: list[bytes]
+    ) -> AddedIds:
+        """As `follow`, for idempotent adds; the entry of each ends at one of `ends`.
+
+        `iids` is empty if the iids are made of the fields. An add whose pair may be known here is
+        not issued, nor are those after it: `AddedIds.count` says how many were.
+        """
+        added = self.state.writer.run.follow_idempotent(data, ends, iids)
+        if added.count:
+            self._end_run(session, added.count)
+        return added
+
+    def _end_run(self, session: Session, count: int) -> None:
+        """So many adds were issued after the last command of the session."""
         state = self.state
-        added = state.writer.run.follow(data, count)
         state.statistics.commands += count
         state.statistics.calls["xadd"] += count
         session.write_counter = state.keyspace.vector.get(self.region_id, 0)
         state.journal.end_unit()
         self._settle()
-        return added
 
     def reflects(self, session: Session, reply: Reply) -> bool:
         """Whether the reply of the session's last command depends on data (S13.2).
@@ -354,13 +374,15 @@ class Engine:
             state.outbox.answer(session, reply)
 
     def _note_lifecycle(self) -> None:
-        """Handles a change of the lifecycle (S9.2, S13.7).
+        """Handles what was heard of lives, and a change of the lifecycle (S9.2, S13.7).
 
         When the region begins to serve, it first issues the removals that it owes, then runs the
         commands that waited.
         """
         state = self.state
         lifecycle = state.lifecycle
+        # After a member has come back from a backup, less may be known to be stable.
+        state.keyspace.pair_limits.stable = {}
         if self._life_noted != (lifecycle.life, lifecycle.recovery):
             # A recovery is stored whatever state preceded it: it may also begin during the start
             # (S13.6, S13.7).

@@ -1,34 +1,14 @@
-"""Idempotent adds in the engine (S9): IDMPAUTO's iid, configuration, losers of conflicts."""
+"""Idempotent adds in the engine (S9): configuration, losers of conflicts."""
 
 from __future__ import annotations
 
 from typing import Final, Optional
 
-from xxhash import xxh3_128_intdigest
-
 from anabranch.crdt.effects import RemoveEntries
-from anabranch.crdt.encoding import put_varint
-from anabranch.crdt.node import DIGEST_MASK
 from anabranch.crdt.pair import is_conflict
 from anabranch.crdt.stream import Stream
 from anabranch.region.engine.lifecycle import SERVING
 from anabranch.region.engine.state import EngineState
-
-
-def automatic_iid(fields: list[bytes]) -> bytes:
-    """IDMPAUTO's iid of a list of field, value, field, value, …, 16 bytes (S9.5).
-
-    The iid is a sum, so the order of the pairs does not matter and equal pairs do not cancel out.
-    It is part of the wire contract.
-    """
-    total = 0
-    for index in range(0, len(fields), 2):
-        pair = bytearray()
-        put_varint(pair, len(fields[index]))
-        pair += fields[index]
-        pair += fields[index + 1]
-        total += xxh3_128_intdigest(pair)
-    return (total & DIGEST_MASK).to_bytes(16, "big")
 
 
 def configuration(state: EngineState, stream: Optional[Stream]) -> tuple[int, int]:

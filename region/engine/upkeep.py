@@ -54,6 +54,11 @@ class Upkeep:
 
         Call it only while the region may issue effects.
         """
+        limits = state.keyspace.pair_limits
+        if limits.retired:
+            # What a producer retires until the next call is dropped if it is stable (S9.3).
+            limits.stable = state.stable_vector()
+            raise_to(state.keyspace.collected, limits.stable)
         if state.clock.steady_ms >= self._last_ms + state.settings.integer(
             "crdt-collect-interval-ms"
         ):

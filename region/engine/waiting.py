@@ -35,9 +35,7 @@ class BlockedReads:
         # Reads that ever blocked.
         self._arrived = 0
 
-    def add(
-        self, session: Session, keys: list[bytes], argv: list[bytes], deadline_ms: int
-    ) -> None:
+    def add(self, session: Session, keys: list[bytes], argv: list[bytes], deadline_ms: int) -> None:
         """Adds the newest read."""
         self._arrived += 1
         read = BlockedRead(session, keys, argv, deadline_ms, self._arrived)

@@ -2,7 +2,8 @@
 
 A producer that pipelines sends XADD after XADD with other values. Their bytes are those of the
 first up to its first value, between two values, and after the last one. So each of them is found by
-comparing these texts, without making an object for an argument.
+comparing these texts, without making an object for an argument. Idempotent adds differ in the iid,
+too, which stands before the values.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from mypy_extensions import i64, u8
 
 from anabranch.crdt.encoding import write_varint
 from anabranch.crdt.ids import IS_COMPILED
+from anabranch.crdt.node import FOLLOWS
 
 # No further command is taken once those taken have so many bytes: so a run of adds makes a block of
 # the effect log little larger.
@@ -39,16 +41,50 @@ def after_arguments(data: bytes, began: i64, count: i64) -> i64:
     return at
 
 
+class LikeAdds:
+    """XADDs that were taken, as entries that follow each other (`crdt/adds.py`).
+
+    `first_value` and `iid_at` are the indices of the arguments that may differ: the first value,
+    and each second argument after it, and the iid of an idempotent add. `iid_at` is 0 if the iid is
+    made of the fields, and -1 for plain adds. `iids`, `ends` (where the entries end) and `starts`
+    (where the commands begin in the input) are those of idempotent adds.
+    """
+
+    def __init__(self, first_value: int, iid_at: int) -> None:
+        self.is_plain: Final = iid_at < 0
+        self.has_iids: Final = iid_at > 0
+        self.first_index: Final = iid_at if iid_at > 0 else first_value
+        # Arguments between the first one that may differ and the next one.
+        self.between: Final = first_value - iid_at - 1 if iid_at > 0 else 1
+        self.count = 0
+        self.iids: Final[list[bytes]] = []
+        self.ends: Final[list[int]] = []
+        self.starts: Final[list[int]] = []
+        self.out: Final = BytesWriter()
+
+    def data(self) -> bytes:
+        """The entries."""
+        return self.out.getvalue()
+
+
 class LikeCommands:
     """The commands from `offset` on in `data` that are like the one that began at `began`.
 
-    That one ends at `offset`. Its argument `first_index` may differ, and every second one after it.
+    That one ends at `offset`. Its argument `first_index` may differ, the one that follows it after
+    `between` others, and every second one after that.
     """
 
     def __init__(
-        self, data: bytes, began: int, offset: int, first_index: int, argument_bytes_max: int
+        self,
+        data: bytes,
+        began: int,
+        offset: int,
+        first_index: int,
+        argument_bytes_max: int,
+        between: int = 1,
     ) -> None:
         self.offset: i64 = offset
+        self._between: Final = between
         self._data: Final = data
         self._argument_bytes_max: i64 = argument_bytes_max
         # Where the argument that was read last begins and ends, without its length.
@@ -62,22 +98,38 @@ class LikeCommands:
         # The text before each of them.
         self._texts: Final = [data[began : self._first]]
 
-    def take(self, before: bytes, count_max: int, out: BytesWriter) -> int:
+    def take(self, adds: LikeAdds, count_max: int) -> None:
         """Takes up to `count_max` commands; see `RequestParser.take_like`."""
         head = self._texts[0]
         if self._data[self.offset : self.offset + len(head)] != head:
-            return 0
+            return
         self._find_texts()
+        if not adds.is_plain:
+            self._take_idempotent(adds, count_max)
+            return
+        out = adds.out
         count = 0
         while count < count_max and len(out) < BYTES_MAX and self._is_like():
-            out.write(before)
-            if len(self._texts) == 1:
-                self._put_one(out)
-            else:
-                self._put(out)
+            out.write(FOLLOWS)
+            self._put(out, 0)
             self.offset = self._stop + 2
             count += 1
-        return count
+        adds.count = count
+
+    def _take_idempotent(self, adds: LikeAdds, count_max: int) -> None:
+        """The same for idempotent adds: an effect has about the bytes of its command."""
+        out = adds.out
+        first_value = 1 if adds.has_iids else 0
+        end = self.offset + BYTES_MAX
+        while adds.count < count_max and self.offset < end and self._is_like():
+            adds.starts.append(int(self.offset))
+            if adds.has_iids:
+                adds.iids.append(self._data[self._starts[0] : self._stops[0]])
+            out.write(FOLLOWS)
+            self._put(out, first_value)
+            adds.ends.append(len(out))
+            self.offset = self._stop + 2
+            adds.count += 1
 
     def last_words(self, count_max: int, starts: list[int]) -> list[bytes]:
         """Takes up to `count_max` commands; see `RequestParser.take_last_words`.
@@ -92,12 +144,16 @@ class LikeCommands:
         return found
 
     def _find_texts(self) -> None:
-        """Finds the other texts, each of which ends one argument and holds the next one."""
+        """Finds the other texts, each of which ends one argument and holds the next ones."""
         at = self._first
+        between = self._between
         while self._read(at) and self._stop + 2 < self.offset:
             begin = self._stop
-            self._read(begin + 2)
-            at = self._stop + 2
+            at = begin + 2
+            for _ in range(between):
+                self._read(at)
+                at = self._stop + 2
+            between = 1
             self._texts.append(self._data[begin:at])
 
     def _is_like(self) -> bool:
@@ -149,14 +205,17 @@ class LikeCommands:
         write_varint(out, size + _varint_size(size))
         self._put_argument(out, self._start, self._stop)
 
-    def _put(self, out: BytesWriter) -> None:
-        """Appends the arguments of a command."""
+    def _put(self, out: BytesWriter, first: int) -> None:
+        """Appends the arguments of a command, without those before the argument `first`."""
+        if len(self._texts) == 1:
+            self._put_one(out)
+            return
         total: i64 = 0
-        for n in range(len(self._starts)):
+        for n in range(first, len(self._starts)):
             size: i64 = self._stops[n] - self._starts[n]
             total += size + _varint_size(size)
         write_varint(out, total)
-        for n in range(len(self._starts)):
+        for n in range(first, len(self._starts)):
             self._put_argument(out, self._starts[n], self._stops[n])
 
     def _put_argument(self, out: BytesWriter, start: i64, stop: i64) -> None:

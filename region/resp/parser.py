@@ -26,11 +26,10 @@ from __future__ import annotations
 
 from typing import Final, Optional
 
-from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from anabranch.region.resp.inline import split_inline
-from anabranch.region.resp.like import LikeCommands, after_arguments
+from anabranch.region.resp.like import LikeAdds, LikeCommands, after_arguments
 
 LINE_BYTES_MAX: Final = 64 * 1024
 ARGUMENTS_MAX: Final = 1024 * 1024
@@ -191,20 +190,22 @@ class RequestParser:
         stop = after_arguments(data, self._began, 2)
         return data[self._began : stop] == data[offset : offset + stop - self._began]
 
-    def take_like(self, first_index: int, before: bytes, count_max: int, out: BytesWriter) -> int:
-        """Takes the commands that follow the last one and differ from it in some arguments only.
+    def take_like(self, adds: LikeAdds, count_max: int) -> None:
+        """Takes the XADDs that follow the last command and differ from it as `adds` says.
 
-        These are the argument `first_index` and every second one after it, up to the last. For each
-        command `out` gets `before`, the bytes of these arguments, and the arguments, each after its
-        length. Lengths are varints. Stops after `count_max` commands, or some 64 KiB; returns how
-        many it took. `may_have_like` is True.
+        Stops after `count_max` commands, or some 64 KiB. `may_have_like` is True.
         """
+        self._taken = adds.starts
         like = LikeCommands(
-            self.data, self._began, self.offset, first_index, self.argument_bytes_max
+            self.data,
+            self._began,
+            self.offset,
+            adds.first_index,
+            self.argument_bytes_max,
+            adds.between,
         )
-        count = like.take(before, count_max, out)
+        like.take(adds, count_max)
         self.offset = like.offset
-        return count
 
     def has_more(self) -> bool:
         """Whether bytes follow the last command."""
@@ -225,7 +226,10 @@ class RequestParser:
         return found
 
     def give_back(self, count: int) -> None:
-        """Goes back to before the last `count` commands whose last words were taken."""
+        """Goes back to before the last `count` commands that `take_last_words` took.
+
+        The same goes for idempotent adds that `take_like` took.
+        """
         if count:
             self.offset = self._taken[-count]
 

@@ -302,6 +302,33 @@ class TappedEngine(Engine):
         assert first is not None
         return AddedIds(first.ms, first.first_seq, count)
 
+    def follow_idempotent(
+        self, session: Session, data: bytes, ends: list[int], iids: list[bytes]
+    ) -> AddedIds:
+        """As `follow`."""
+        end = 0
+        first: Optional[AddedIds] = None
+        count = 0
+        for place in range(len(ends)):
+            piece, values, end = _first_add(data, end)
+            before = self._seen
+            iid = iids[place : place + 1]
+            words = self.state.writer.run.words(values, iid[0] if iid else b"")
+            try:
+                added = super().follow_idempotent(session, piece, [len(piece)], iid)
+            except Exception as error:
+                self._watcher.failed(error)
+                raise
+            first = first or added
+            if added.count == 0:
+                break
+            count += 1
+            self._seen = dict(self.state.keyspace.vector)
+            reply = format_id(added.ids()[0])
+            self._tell_executed(session, words, reply, before, self.state.clock.read_ms)
+        assert first is not None
+        return AddedIds(first.ms, first.first_seq, count)
+
     def disconnect(self, session: Session) -> None:
         super().disconnect(session)
         if self._watcher.follows_calls():

@@ -11,6 +11,7 @@ from typing import Any, Final, Optional, TypeVar
 import apsw
 
 from anabranch.region.database import SqlConnection
+from anabranch.region.sql_thread import Group
 from anabranch.sim.world.disk import Disk
 from anabranch.sim.world.file import SECTOR_BYTES, File
 
@@ -128,10 +129,6 @@ class _Vfs(apsw.VFS):
 _vfs: Optional[_Vfs] = None
 
 
-class _Cursor:
-    async def close(self) -> None: ...
-
-
 class DiskConnection:
     """A connection as `region.database` uses it. Writes do not wait; errors are sqlite3's."""
 
@@ -150,19 +147,20 @@ class DiskConnection:
         except apsw.Error as error:
             raise sqlite3.OperationalError(str(error)) from error
 
-    async def executemany(self, sql: str, parameters: Sequence[Any]) -> _Cursor:
+    async def transact(self, groups: Sequence[Group]) -> None:
+        """As `region.sql_thread.transact`."""
         try:
-            self.plain.executemany(sql, parameters)
+            self.plain.execute("BEGIN IMMEDIATE")
+            try:
+                for sql, parameters in groups:
+                    self.plain.executemany(sql, parameters)
+                self.plain.execute("COMMIT")
+            except BaseException:
+                if self.plain.in_transaction:
+                    self.plain.execute("ROLLBACK")
+                raise
         except apsw.Error as error:
             raise sqlite3.OperationalError(str(error)) from error
-        return _Cursor()
-
-    async def rollback(self) -> None:
-        if self.plain.in_transaction:
-            try:
-                self.plain.execute("ROLLBACK")
-            except apsw.Error as error:
-                raise sqlite3.OperationalError(str(error)) from error
 
     async def close(self) -> None: ...
 

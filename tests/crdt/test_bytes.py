@@ -21,8 +21,10 @@ from anabranch.crdt.encoding import (
     put_id,
     put_varint,
     put_vector,
+    with_length,
 )
 from anabranch.crdt.idempotency import PairLimits
+from anabranch.crdt.ids import SEQ_STRIDE, make
 from anabranch.crdt.images import StateImage
 from anabranch.crdt.join import join as join_snapshot
 from anabranch.crdt.keyspace import Keyspace
@@ -41,8 +43,8 @@ from anabranch.crdt.local import (
     read_records,
 )
 from anabranch.crdt.merge import forward
-from anabranch.crdt.node import decode_fields, encode_names, encode_values, put_entry
-from anabranch.crdt.pair import Pair
+from anabranch.crdt.node import FOLLOWS, decode_fields, encode_names, encode_values, put_entry
+from anabranch.crdt.pair import pair_of
 from anabranch.crdt.pel_chunk import entry_ref
 from anabranch.crdt.place import at_counters, at_id, put_place
 from anabranch.crdt.region_log import NodeLimits
@@ -60,6 +62,7 @@ from anabranch.crdt.state import (
     read_node,
 )
 from anabranch.crdt.stream import NEVER, Stream
+from anabranch.crdt.vector import Vector
 from tests.crdt.histories import ACTIONS, History, Step, join
 from tests.crdt.support import (
     Twin,
@@ -512,7 +515,7 @@ def stream_with_pairs(adds: list[tuple[bytes, bytes]], maxsizes: dict[bytes, int
     stream = Stream(b"k", NodeLimits(), PairLimits())
     for number, (pid, iid) in enumerate(adds, 1):
         dot = (1 + number % 2, number)
-        stream.pairs.add(Pair(pid, iid, dot, number << 64, 900, {1: number}, 1000 + number))
+        stream.pairs.add(pair_of(pid, iid, dot, number << 64, 900, {1: number}, 1000 + number))
         if pid in maxsizes:
             stream.pairs.retire(pid, maxsizes[pid])
     return stream
@@ -593,7 +596,7 @@ def test_state_of_version_1_has_no_retired_pairs() -> None:
     """
     stream = full_twin().keyspace.keys[b"m"]
     for number in range(3):
-        stream.pairs.add(Pair(b"p", b"%d" % number, (2, number + 1), 5, 900, {}, 1000))
+        stream.pairs.add(pair_of(b"p", b"%d" % number, (2, number + 1), 5, 900, {}, 1000))
     body = state_of(stream)
     former = state_of_version(1, stream)
     limits = PairLimits()
@@ -814,3 +817,34 @@ def test_replay_of_records_is_what_was_live() -> None:
                     receive(replayed.keyspace, sent.op, sent.dot, 0, sent.dot[0] == twin.region_id)
             assert locals_of(replayed.keyspace) == locals_of(twin.keyspace)
     assert replayed_records > 300
+
+
+@settings(max_examples=200)
+@given(
+    st.integers(1, 999),
+    st.dictionaries(st.integers(1, 999), st.integers(1, 1 << 40), max_size=4),
+    st.lists(st.tuples(st.binary(max_size=200), st.binary(min_size=1, max_size=200)), min_size=1),
+)
+def test_idempotent_adds_of_a_run_have_the_bytes_that_each_has_alone(
+    region_id: int, vector: Vector, adds: list[tuple[bytes, bytes]]
+) -> None:
+    ms, first_seq, names = 1_700_000_000_000, 5 * SEQ_STRIDE + region_id, encode_names([b"f"])
+    counter = vector.get(region_id, 0) + 1
+    alone, data, ends = bytearray(), bytearray(), []
+    for place, (value, iid) in enumerate(adds):
+        values = encode_values([value])
+        seen = dict(vector)
+        if counter + place > 1:
+            seen[region_id] = counter + place - 1
+        entry_id = make(ms, first_seq + place * SEQ_STRIDE)
+        effect = fx.AddIdempotent(b"key", entry_id, names, values, b"p", iid, ms - 5, seen)
+        fx.put_effect(alone, effect)
+        data += FOLLOWS + with_length(values)
+        ends.append(len(data))
+    out = BytesWriter()
+    iids = [iid for _, iid in adds]
+    dot = (region_id, counter)
+    fx.write_idempotent_adds(
+        out, b"key", ms, first_seq, names, bytes(data), ends, b"p", iids, ms - 5, dot, vector
+    )
+    assert out.getvalue() == bytes(alone)

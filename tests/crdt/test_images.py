@@ -15,7 +15,7 @@ import pytest
 
 from anabranch.crdt.idempotency import PairLimits, Pairs
 from anabranch.crdt.images import PairsImage, PelImage, StateImage
-from anabranch.crdt.pair import Pair
+from anabranch.crdt.pair import pair_of
 from anabranch.crdt.pel import Pel
 from anabranch.crdt.pel_chunk import NOBODY, entry_ref
 
@@ -62,7 +62,7 @@ def change_pairs(chance: Random, pairs: Pairs, number: int) -> None:
     region_id = chance.randint(1, 2)
     dot = (region_id, number)
     iid = b"%d" % chance.randint(1, 9)
-    pair = Pair(pid, iid, dot, number << 64, number, {region_id: number - 1}, number)
+    pair = pair_of(pid, iid, dot, number << 64, number, {region_id: number - 1}, number)
     kind = chance.randrange(5)
     if kind <= 1:
         pairs.add(pair)
@@ -163,7 +163,7 @@ def test_pairs_are_let_go_of_as_they_are_encoded() -> None:
 
     pairs = Pairs(PairLimits())
     for number, iid in enumerate(iids, 1):
-        pairs.add(Pair(b"p", iid, (1, number), number << 64, number, {}, number))
+        pairs.add(pair_of(b"p", iid, (1, number), number << 64, number, {}, number))
     image = cut_pairs(pairs)
     pairs.clear({1: 1000})
     found = [references() - alone for _ in image.encode(400)]

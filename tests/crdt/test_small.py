@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from anabranch.crdt import vector as vectors
 from anabranch.crdt.encoding import Reader
 from anabranch.crdt.idempotency import PairLimits, Pairs
-from anabranch.crdt.pair import Pair, is_conflict
+from anabranch.crdt.pair import Pair, is_conflict, pair_of
 from anabranch.crdt.place import at_counters, at_id, put_place, read_place
 from anabranch.crdt.region_log import NodeLimits, RegionLog
 from anabranch.crdt.spans import Spans, put_spans_by_region, read_spans_by_region, union_by_region
@@ -179,7 +179,7 @@ def pair(
     sees: Vector | None = None,
     held_ms: int = 0,
 ) -> Pair:
-    return Pair(b"p", b"i", (region_id, counter), entry_id, recorded_ms, sees or {}, held_ms)
+    return pair_of(b"p", b"i", (region_id, counter), entry_id, recorded_ms, sees or {}, held_ms)
 
 
 def test_conflict_is_two_adds_that_have_not_seen_each_other() -> None:
@@ -249,7 +249,7 @@ def test_retiring_takes_the_oldest() -> None:
     pairs = Pairs(limits)
     for counter in range(1, 5):
         pairs.add(pair(1, counter))
-    pairs.add(Pair(b"q", b"i", (1, 9), 5, 0, {}, 0))
+    pairs.add(pair_of(b"q", b"i", (1, 9), 5, 0, {}, 0))
     for _ in range(2):
         pairs.retire(b"p", 2)
         retired = [each.dot for each in pairs.everything() if each.is_retired]
@@ -328,9 +328,9 @@ def test_a_burst_of_older_pairs_retires_itself() -> None:
     """
     limits = PairLimits()
     pairs = Pairs(limits)
-    pairs.merge(Pair(b"p", b"new", (2, 1), 5000, 5000, {}, 5001))
+    pairs.merge(pair_of(b"p", b"new", (2, 1), 5000, 5000, {}, 5001))
     for counter in range(1, 200):
-        pairs.merge(Pair(b"p", b"%d" % counter, (3, counter), counter, counter, {}, 5002))
+        pairs.merge(pair_of(b"p", b"%d" % counter, (3, counter), counter, counter, {}, 5002))
         pairs.retire(b"p", 100)
     assert pairs.answer(b"p", b"new", 5003, 1000) is not None
     assert pairs.count_answering() == 100 and limits.retired == 100
@@ -364,9 +364,14 @@ pair_steps = st.one_of(
 
 
 @settings(max_examples=600)
-@given(st.lists(pair_steps, max_size=25), st.integers(0, 3), st.sampled_from([1, 1000]))
+@given(
+    st.lists(pair_steps, max_size=25),
+    st.integers(0, 3),
+    st.sampled_from([1, 1000]),
+    st.sampled_from([{}, {1: 2}, {1: 4, 2: 9}]),
+)
 def test_pairs_are_a_list_of_what_is_held(
-    steps: list[tuple[Any, ...]], retired_max: int, look_max: int
+    steps: list[tuple[Any, ...]], retired_max: int, look_max: int, stable_at_once: Vector
 ) -> None:
     """`Pairs` agrees with the naive list, in two streams of one region.
 
@@ -378,6 +383,7 @@ def test_pairs_are_a_list_of_what_is_held(
     limits.look_max = look_max
     held = [Pairs(limits), Pairs(limits)]
     naive = NaivePairs(retired_max)
+    limits.stable = naive.stable = stable_at_once
     counters = {1: 0, 2: 0}
     now_ms = 1000
     for step, stream, *given_ in steps:
@@ -387,7 +393,7 @@ def test_pairs_are_a_list_of_what_is_held(
             held_ms = now_ms - since_ms
             counters[region_id] += 1
             dot = (region_id, counters[region_id])
-            one = Pair(pid, iid, dot, entry_id, recorded_ms, sees, held_ms)
+            one = pair_of(pid, iid, dot, entry_id, recorded_ms, sees, held_ms)
             other = NaiveHeld(stream, pid, iid, dot, entry_id, recorded_ms, sees, held_ms)
             if step == "add":
                 pairs.add(one)
@@ -435,11 +441,14 @@ def test_many_pairs_are_a_list_of_what_is_held(seed: int) -> None:
         seen[region_id] -= 1
         add = (pid, b"%d" % (number % 100), dot, number << 64, recorded_ms, seen, now_ms)
         if chance.random() < 0.7:
-            held[stream].add(Pair(*add))
+            held[stream].add(pair_of(*add))
             naive.held.append(NaiveHeld(stream, *add))
         else:
-            held[stream].merge(Pair(*add))
+            held[stream].merge(pair_of(*add))
             naive.merge(NaiveHeld(stream, *add))
+        if number > 700 and chance.random() < 0.1:
+            stable = {one: last - chance.randint(150, 400) for one, last in counters.items()}
+            limits.stable = naive.stable = chance.choice([{}, stable])
         held[stream].retire(pid, 200)
         naive.retire(stream, pid, 200)
         if number % 97 == 0:
@@ -478,7 +487,7 @@ def test_what_comes_during_a_collection_is_collected_later(steps: list[tuple[Any
             pid, iid, region_id, entry_id, recorded_ms, sees, since_ms = given_
             counters[region_id] += 1
             dot = (region_id, counters[region_id])
-            one = Pair(pid, iid, dot, entry_id, recorded_ms, sees, now_ms - since_ms)
+            one = pair_of(pid, iid, dot, entry_id, recorded_ms, sees, now_ms - since_ms)
             getattr(pairs, step)(one)
         elif step == "retire":
             pairs.retire(*given_)
@@ -531,7 +540,7 @@ def _is_the_list(held: list[Pairs], naive: NaivePairs, limits: PairLimits, now_m
 def test_clear_takes_what_its_vector_saw(seen: list[tuple[int, int]], vector: Vector) -> None:
     pairs = Pairs(PairLimits())
     for number, dot in enumerate(seen):
-        pairs.add(Pair(b"p%d" % (number % 2), b"i%d" % (number % 3), dot, 5, 0, {}, 0))
+        pairs.add(pair_of(b"p%d" % (number % 2), b"i%d" % (number % 3), dot, 5, 0, {}, 0))
     pairs.clear(vector)
     left = {dot for dot in seen if dot not in dots(vector)}
     assert {each.dot for each in pairs.everything()} == left

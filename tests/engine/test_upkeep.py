@@ -197,3 +197,50 @@ def test_the_removal_of_leftovers_is_not_called_an_expiry() -> None:
         assert isinstance(event, MapReply)
         kinds.append(pairs_of(event)[b"kind"])
     assert kinds[2:4] == [b"delete", b"remove-observed"]
+
+
+# Ten pairs of a producer answer, and a region keeps 50 others; collections are far apart.
+LIMITS = {
+    "stream_idmp_maxsize": "10",
+    "crdt_idmp_retired_max": "50",
+    "crdt_collect_interval_ms": "60000",
+}
+
+
+def add_pairs(place: Place, first: int, count: int) -> None:
+    """Idempotent adds of one producer."""
+    for number in range(first, first + count):
+        place.ok("XADD", "s", "IDMP", "p", str(number), "*", "f", "v")
+
+
+def test_a_fast_producer_does_not_fill_the_limit_of_retired_pairs() -> None:
+    """S9.3: retired pairs are dropped as soon as they are stable, also between two collections.
+
+    At 240,000 adds a second more pairs were retired between two collections than the limit allows.
+    So pairs were forgotten early, with an alarm, in a region that had nothing to wait for.
+    """
+    (us,) = cluster(1, **LIMITS)
+    for round_ in range(40):
+        add_pairs(us, 20 * round_, 20)
+        us.commit()
+        us.at(us.now_ms + 1)
+    limits = us.engine.keyspace.pair_limits
+    assert limits.forgotten_early == 0
+    assert limits.retired <= 20
+    assert us.engine.keyspace.keys[b"s"].pairs.count() <= 30
+
+
+def test_a_retired_pair_waits_for_every_region() -> None:
+    """S9.3: a pair that another region may not have yet recognises conflicts."""
+    us, eu = cluster(2, **LIMITS)
+    limits = us.engine.keyspace.pair_limits
+    for round_ in range(3):
+        add_pairs(us, 20 * round_, 20)
+        us.commit()
+        us.at(us.now_ms + 1)
+    assert limits.retired == 50
+    sync(us, eu)
+    sync(us, eu)
+    us.at(us.now_ms + 1)
+    add_pairs(us, 1000, 1)
+    assert limits.retired <= 1

@@ -54,6 +54,7 @@ class NaivePairs:
         self.retired_max = retired_max
         self.held: list[NaiveHeld] = []
         self.forgotten_early = 0
+        self.stable: Vector = {}
 
     def of_producer(self, stream: int, pid: bytes) -> list[NaiveHeld]:
         """The pairs of one producer in one stream, in order."""
@@ -83,11 +84,16 @@ class NaivePairs:
     def retire(self, stream: int, pid: bytes, maxsize: int) -> None:
         """Retires the producer's oldest answering pairs above `maxsize` (S9.3).
 
-        Above the region's limit, the producer's oldest retired pairs are forgotten.
+        The oldest retired ones are dropped up to the first that is not stable. Above the region's
+        limit, the producer's oldest retired pairs are forgotten.
         """
         answering = [pair for pair in self.of_producer(stream, pid) if not pair.is_retired]
         for pair in answering[: max(len(answering) - maxsize, 0)]:
             pair.is_retired = True
+        for pair in self.of_producer(stream, pid):
+            if not (pair.is_retired and covers(self.stable, pair.dot)):
+                break
+            self._drop({pair.dot}, stream)
         for pair in self.of_producer(stream, pid):
             if pair.is_retired and self.retired() > self.retired_max:
                 self._drop({pair.dot}, stream)

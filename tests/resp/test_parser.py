@@ -8,12 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from anabranch.crdt.node import FOLLOWS
+from anabranch.region.resp.like import LikeAdds
 from anabranch.region.resp.parser import ARGUMENTS_MAX, LINE_BYTES_MAX, ProtocolError, RequestParser
 from tests.resp.reference import parse_stream
 from tests.resp.streams import divided, multibulk, streams
 
 ARGUMENT_BYTES_MAX = 512 << 20
 XADD = [b"XADD", b"stream", b"*", b"field", b"0123456789abcdef"]
+IDMP = [b"XADD", b"s", b"IDMP"]
 
 
 def parse(
@@ -192,3 +195,24 @@ def test_declared_lengths_reserve_nothing_and_buffered_counts_what_is_held() -> 
     parser.feed(b"c" * 1000)
     assert parser.next() is None
     assert parser.buffered() == 1007
+
+
+def test_idempotent_adds_are_taken_together() -> None:
+    """They may differ in the iid and in the values; the first that differs in more ends them."""
+    adds = [
+        multibulk([*IDMP, b"p", b"%d" % n, b"NOMKSTREAM", b"*", b"f", b"v%d" % n]) for n in range(4)
+    ]
+    other = [*IDMP, b"q", b"9", b"NOMKSTREAM", b"*", b"f", b"v"]
+    parser = RequestParser(1 << 20)
+    parser.feed(b"".join(adds) + multibulk(other))
+    parser.next()
+    taken = LikeAdds(8, 4)
+    parser.take_like(taken, 100)
+    assert taken.count == 3
+    assert taken.iids == [b"1", b"2", b"3"]
+    assert taken.data() == b"".join(FOLLOWS + b"\3\2v%d" % n for n in range(1, 4))
+    assert taken.ends == [len(taken.data()) // 3 * n for n in range(1, 4)]
+    parser.give_back(1)
+    again = parser.next()
+    assert again is not None and again[4] == b"3"
+    assert parser.next() == other

@@ -57,10 +57,15 @@ class StubEngine:
     ) -> list[Reply]:
         raise AssertionError("no commands are executed together")
 
-    def adds_may_follow(self, session: Session, input_bytes: int) -> tuple[int, int]:
-        return 0, 0
+    def adds_may_follow(self, session: Session, input_bytes: int) -> tuple[int, int, int]:
+        return 0, 0, -1
 
     def follow(self, session: Session, data: bytes, count: int) -> AddedIds:
+        raise AssertionError("no adds may follow")
+
+    def follow_idempotent(
+        self, session: Session, data: bytes, ends: list[int], iids: list[bytes]
+    ) -> AddedIds:
         raise AssertionError("no adds may follow")
 
     def reflects(self, session: Session, reply: Reply) -> bool:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 import pytest
 
 from anabranch.crdt import merge
-from anabranch.crdt.apply import apply
+from anabranch.crdt.apply import apply, apply_block
 from anabranch.crdt.block import read_effects, read_units
-from anabranch.crdt.effects import AddRun, dots_of
+from anabranch.crdt.effects import AddIdempotent, AddRun, dots_of
+from anabranch.crdt.idempotency import PairLimits
 from anabranch.crdt.ids import MAX_HALF, MAX_ID, make
 from anabranch.crdt.keyspace import Keyspace
+from anabranch.crdt.pair import Pair
 from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.scan import Scan
 from anabranch.crdt.slices import Entry
+from anabranch.crdt.stream import Stream
 from anabranch.region.client_connection import ClientConnection
 from anabranch.region.clients import Clients
 from anabranch.region.engine.rows import BlockRow
@@ -100,6 +104,8 @@ class Region:
             {key: vars_of(self.entries(key)) for key in sorted(keyspace.keys)},
             {key: stream.entries_added for key, stream in sorted(keyspace.keys.items())},
             {key: dict(stream.header) for key, stream in sorted(keyspace.keys.items())},
+            {key: pairs_of(stream) for key, stream in sorted(keyspace.keys.items())},
+            (keyspace.pair_limits.retired, keyspace.pair_limits.forgotten_early),
             statistics.commands,
             statistics.calls,
             {name: connection.session and connection.session.write_counter
@@ -111,7 +117,23 @@ def vars_of(entries: list[Entry]) -> list[tuple[int, int, int, list[bytes]]]:
     return [(one.entry_id, one.region_id, one.counter, one.fields) for one in entries]
 
 
-def told(blocks: list[BlockRow]) -> list[tuple[bytes, int, str, int]]:
+def times_of(pair: Pair) -> tuple[int, int]:
+    return pair.recorded_ms, pair.held_ms
+
+
+def pairs_of(stream: Stream) -> tuple[object, ...]:
+    """The pairs in their order with all that they hold, and the statistics of idempotent adds."""
+    return (
+        stream.iids_added,
+        stream.iids_duplicates,
+        [
+            (one.pid, one.iid, one.dot, one.entry_id, one.vector, one.is_retired, *times_of(one))
+            for one in stream.pairs.everything()
+        ],
+    )
+
+
+def told(blocks: list[BlockRow]) -> list[tuple[bytes, int, str, object]]:
     """Each effect with the command that issued it: what a reader of the log is told."""
     found = []
     for row in blocks:
@@ -124,9 +146,15 @@ def told(blocks: list[BlockRow]) -> list[tuple[bytes, int, str, int]]:
                     while scan.step():
                         found.append((unit.command, scan.counter, kind, scan.id()))
                 else:
-                    found.append((unit.command, counter, kind, 0))
+                    what = vars_in(effect) if isinstance(effect, AddIdempotent) else 0
+                    found.append((unit.command, counter, kind, what))
                 counter += dots_of(effect)
     return found
+
+
+def vars_in(effect: AddIdempotent) -> tuple[object, ...]:
+    pair = (effect.pid, effect.iid, effect.recorded_ms, effect.vector)
+    return effect.key, effect.entry_id, effect.names, effect.values, *pair
 
 
 def command(*words: bytes) -> bytes:
@@ -172,11 +200,53 @@ def random_commands(draw: Random, count: int) -> list[bytes]:
     return commands
 
 
+def random_idempotent_commands(draw: Random, count: int) -> list[bytes]:
+    """Commands of which most are idempotent adds that are like the one before."""
+    commands: list[bytes] = []
+    form, key, names = (b"IDMP", b"p"), b"s", (b"f",)
+    for number in range(1, count + 1):
+        if draw.random() < 0.1:
+            form = draw.choice([(b"IDMP", b"p"), (b"IDMP", b"q" * 200), (b"IDMPAUTO", b"p"), ()])
+            names = draw.choice([(b"f",), (b"f", b"g"), (b"g", b"f", b"f")])
+            key = draw.choice([b"s", b"s", b"t"])
+        # Some come again: retries, of pairs that still answer or were pushed out.
+        told = number if draw.random() < 0.9 else draw.randrange(max(number - 9, 0), number)
+        iid = (b"%d" % told) * draw.choice([1, 1, 1, 60]) if draw.random() < 0.99 else b""
+        values = [b"%d" % told] + [b"w" * draw.choice([0, 1, 130]) for _ in names[1:]]
+        fields = [word for pair in zip(names, values, strict=True) for word in pair]
+        options = draw.choice([(), (), (), (b"NOMKSTREAM",), (b"MAXLEN", b"~", b"30")])
+        iids = (iid,) if form[:1] == (b"IDMP",) else ()
+        add = command(b"XADD", key, *options, *form, *iids, b"*", *fields)
+        if draw.random() < 0.9:
+            # Without options, so that many are alike.
+            add = command(b"XADD", key, *form, *iids, b"*", *fields)
+        others = [
+            command(b"XCFGSET", key, b"IDMP-MAXSIZE", draw.choice([b"1", b"4", b"100"])),
+            command(b"XADD", key, b"IDMP", b"p", iid, b"IDMP", b"p", iid, b"*", b"f", b"v"),
+            command(b"XADD", key, b"IDMP", b"p", iid, b"1-1", b"f", b"v"),
+            command(b"DEL", key),
+            command(b"XLEN", key),
+            command(b"XTRIM", key, b"MAXLEN", b"2"),
+            command(b"MULTI"),
+            command(b"EXEC"),
+            command(b"XGROUP", b"CREATE", key, b"g", b"0", b"MKSTREAM"),
+        ]
+        commands.append(draw.choice(others) if draw.random() < 0.06 else add)
+    return commands
+
+
+@pytest.mark.parametrize("makes", [random_commands, random_idempotent_commands])
 @pytest.mark.parametrize("seed", range(40))
-def test_a_pipeline_is_its_commands_one_by_one(seed: int) -> None:
+def test_a_pipeline_is_its_commands_one_by_one(
+    seed: int, makes: Callable[[Random, int], list[bytes]]
+) -> None:
     draw = Random(seed)
-    commands = random_commands(draw, 150)
-    settings = {"stream_node_max_entries": str(draw.choice([0, 3, 100]))}
+    commands = makes(draw, 150)
+    settings = {
+        "stream_node_max_entries": str(draw.choice([0, 3, 100])),
+        "stream_idmp_maxsize": str(draw.choice([1, 5, 100])),
+        "crdt_idmp_retired_max": str(draw.choice([3, 1000])),
+    }
     one_by_one, piped = Region(7, **settings), Region(7, **settings)
     n = 0
     while n < len(commands):
@@ -196,14 +266,20 @@ def test_a_pipeline_is_its_commands_one_by_one(seed: int) -> None:
     piped.commit()
     one_by_one.commit()
     assert told(piped.blocks) == told(one_by_one.blocks)
+    again = Keyspace(7, NodeLimits(), PairLimits())
+    again.pair_limits.maxsize = piped.engine.keyspace.pair_limits.maxsize
+    again.pair_limits.retired_max = piped.engine.keyspace.pair_limits.retired_max
     other = Keyspace(8, NodeLimits())
     for row in piped.blocks:
+        apply_block(again, row.block, NOW_MS, True)
         counter = row.block.first
         for effect in read_effects(row.block):
             apply(other, effect, 7, counter, NOW_MS, False)
             counter += dots_of(effect)
         other.vector[7] = row.block.last
-    assert other.digest() == piped.engine.keyspace.digest()
+    assert other.digest() == again.digest() == piped.engine.keyspace.digest()
+    for key, stream in piped.engine.keyspace.keys.items():
+        assert pairs_of(again.keys[key])[2] == pairs_of(stream)[2]
 
 
 def test_a_run_wakes_readers_at_its_first_add() -> None:

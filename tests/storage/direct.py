@@ -6,12 +6,13 @@ Its coroutines never wait, so a test runs them to their end without an event loo
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from anabranch.crdt.vector import Vector
 from anabranch.region.database import Database
+from anabranch.region.sql_thread import Group, transact
 from anabranch.region.storage import schema
 from anabranch.sim.world.vfs import run
 from anabranch.sync.log_reader import LogReader
@@ -19,13 +20,8 @@ from anabranch.sync.log_requests import Locate
 from anabranch.sync.log_tail import LogTail
 
 
-class _Cursor:
-    async def close(self) -> None:
-        pass
-
-
 class Connection:
-    """The methods of an aiosqlite connection that `Database` uses."""
+    """The methods of a connection that `Database` uses."""
 
     def __init__(self, plain: sqlite3.Connection) -> None:
         self.plain = plain
@@ -33,12 +29,8 @@ class Connection:
     async def execute_fetchall(self, sql: str, parameters: tuple[object, ...] = ()) -> list[Any]:
         return self.plain.execute(sql, parameters).fetchall()
 
-    async def executemany(self, sql: str, parameters: list[tuple[object, ...]]) -> _Cursor:
-        self.plain.executemany(sql, parameters)
-        return _Cursor()
-
-    async def rollback(self) -> None:
-        self.plain.rollback()
+    async def transact(self, groups: Sequence[Group]) -> None:
+        transact(self.plain, groups)
 
     async def close(self) -> None:
         pass

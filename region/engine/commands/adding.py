@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Final, Optional
 
 from anabranch.crdt import ids, merge
-from anabranch.crdt.effects import AddIdempotent, RemoveEntries, SetId
+from anabranch.crdt.effects import RemoveEntries, SetId
+from anabranch.crdt.ids import MAX_HALF
 from anabranch.crdt.node import encode_names, encode_values
+from anabranch.crdt.pair import automatic_iid
 from anabranch.crdt.stream import Stream
 from anabranch.crdt.vector import Dot
 from anabranch.region.engine.commands.arguments import (
@@ -24,7 +26,7 @@ from anabranch.region.engine.commands.trimming import (
     room_before_trim,
     trim,
 )
-from anabranch.region.engine.idempotency import automatic_iid, configuration
+from anabranch.region.engine.idempotency import configuration
 from anabranch.region.engine.replies import OK, CommandError, Reply
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
@@ -39,6 +41,8 @@ class AddRequest:
         self.trim = TrimRequest()
         self.pid = b""
         self.iid = b""
+        # The index of the iid in argv; 0: it is made of the fields.
+        self.iid_at = 0
         self.is_idmp = False
         self.is_idmp_auto = False
         self.id = ids.ANY
@@ -66,6 +70,7 @@ def _parse_idempotency(argv: list[bytes], index: int, option: bytes, request: Ad
         raise CommandError(f"ERR syntax error, {name} requires a non-empty producer ID")
     if needed == 2:
         request.iid = argv[index + 2]
+        request.iid_at = index + 2
         if not request.iid:
             raise CommandError("ERR syntax error, IDMP requires a non-empty idempotent ID")
     return index + needed + 1
@@ -183,44 +188,31 @@ def _add_idempotent(
     """
     fields = argv[request.fields_at :]
     iid = automatic_iid(fields) if request.is_idmp_auto else request.iid
-    duration_s = configuration(state, stream)[0]
     if stream is not None and stream.rare is not None:
+        duration_s = configuration(state, stream)[0]
         pair = stream.pairs.answer(request.pid, iid, state.clock.now_ms, duration_s * 1000)
         if pair is not None:
             stream.iids_duplicates += 1
             state.keyspace.touch_local(stream)
             return ids.format_id(pair.entry_id)
     state.writer.require_issue()
-    last_id = 0 if stream is None else stream.last_id()
-    try:
-        new_id = ids.choose(
-            request.id,
-            state.cached.id_mode,
-            state.members.region_id,
-            last_id,
-            max(state.clock.now_ms, state.stability.time.id_floor_ms),
-        )
-    except ids.IdError as error:
-        raise CommandError(str(error)) from None
+    now_ms = max(state.clock.now_ms, state.stability.time.id_floor_ms)
+    ms, seq = _choose_id(state, stream, request.id, now_ms)
     if stream is None:
         stream = state.writer.for_creation(argv[1])
-    vector = dict(state.keyspace.vector)
+    state.schedule.note_unsaved(state.clock.steady_ms)
     names = encode_names(fields[::2])
-    state.writer.issue(
-        AddIdempotent(
-            argv[1],
-            new_id,
-            names,
-            encode_values(fields[1::2]),
-            request.pid,
-            iid,
-            state.clock.now_ms,
-            vector,
-        )
-    )
+    values = encode_values(fields[1::2])
+    state.journal.add_idempotent(stream, ms, seq, names, values, request.pid, iid)
+    room = MAX_HALF
     if request.trim.strategy:
         trim(state, stream, request.trim)
-    return ids.format_id(new_id)
+        room = room_before_trim(stream, request.trim)
+    if not state.waiting.is_executing:
+        run = state.writer.run
+        run.begin(stream, names, ms, seq, argv, request.fields_at + 1, room)
+        run.with_pairs(request.pid, request.iid_at)
+    return b"%d-%d" % (ms, seq)
 
 
 # -- XDEL and XSETID

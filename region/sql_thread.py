@@ -1,0 +1,117 @@
+"""A connection to SQLite with a thread of its own, for asyncio.
+
+The thread does what is asked for, one request after the other. A request is handed over once, there
+and back: after each time that the thread has left the interpreter, to wait for a request or for the
+disk, it waits until the thread that serves clients lets go of the interpreter. So a transaction is
+one request, however many statements it has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sqlite3
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, Final, Optional
+
+Group = tuple[str, Sequence[tuple[object, ...]]]
+"""A statement, and the parameters of each time that it runs."""
+
+_Work = Callable[[], Any]
+_Request = tuple["asyncio.Future[Any]", _Work]
+
+
+def transact(plain: sqlite3.Connection, groups: Sequence[Group]) -> None:
+    """Runs statements in one transaction; if one fails, none takes effect.
+
+    Args:
+        plain: A connection that begins no transaction by itself.
+        groups: The statements in order.
+
+    Raises:
+        sqlite3.Error: A statement failed, or the commit.
+    """
+    plain.execute("BEGIN IMMEDIATE")
+    try:
+        for sql, parameters in groups:
+            if len(parameters) == 1:
+                plain.execute(sql, parameters[0])
+            else:
+                plain.executemany(sql, parameters)
+        plain.execute("COMMIT")
+    except BaseException:
+        plain.rollback()
+        raise
+
+
+class SqlThread:
+    """One connection; its methods raise `sqlite3.Error`."""
+
+    def __init__(self) -> None:
+        self._loop: Final = asyncio.get_running_loop()
+        # None ends the thread.
+        self._requests: Final[SimpleQueue[Optional[_Request]]] = SimpleQueue()
+        self._plain: Optional[sqlite3.Connection] = None
+        # A process that fails without closing it must not wait for it.
+        self._thread: Final = Thread(target=self._run, name="sqlite", daemon=True)
+        self._thread.start()
+
+    async def open(self, database: str, is_uri: bool) -> None:
+        """Opens a file. The connection begins no transaction by itself."""
+
+        def connect() -> None:
+            self._plain = sqlite3.connect(database, uri=is_uri, isolation_level=None)
+
+        try:
+            await self._ask(connect)
+        except BaseException:
+            self._requests.put(None)
+            raise
+
+    async def execute_fetchall(self, sql: str, parameters: Sequence[object] = ()) -> list[Any]:
+        """Runs one statement; returns its rows."""
+        return list(await self._ask(lambda: self._opened().execute(sql, parameters).fetchall()))
+
+    async def transact(self, groups: Sequence[Group]) -> None:
+        """See the function `transact`."""
+        await self._ask(lambda: transact(self._opened(), groups))
+
+    async def close(self) -> None:
+        """Closes the connection after what was asked for before, and ends the thread."""
+        try:
+            await self._ask(self._opened().close)
+        finally:
+            self._requests.put(None)
+
+    def _opened(self) -> sqlite3.Connection:
+        assert self._plain is not None, "the connection is not open"
+        return self._plain
+
+    async def _ask(self, work: _Work) -> Any:
+        future: asyncio.Future[Any] = self._loop.create_future()
+        self._requests.put((future, work))
+        return await future
+
+    def _run(self) -> None:
+        while (request := self._requests.get()) is not None:
+            future, work = request
+            result, error = None, None
+            try:
+                result = work()
+            except BaseException as raised:
+                error = raised
+            # The loop is closed if the process ends without waiting for this answer.
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(_answer, future, result, error)
+
+
+def _answer(future: asyncio.Future[Any], result: Any, error: Optional[BaseException]) -> None:
+    """Tells a waiting task what has become of its request, unless it was cancelled."""
+    if future.done():
+        return
+    if error is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(result)
