@@ -317,7 +317,7 @@ class Pairs:
         while retired.length and retired.first().is_stable(limits.stable):
             producer.forget_oldest()
             limits.retired -= 1
-        while producer.retired.length and limits.retired > limits.retired_max:
+        while retired.length and limits.retired > limits.retired_max:
             producer.forget_oldest()
             limits.retired -= 1
             limits.forgotten_early += 1

@@ -158,3 +158,24 @@ def test_a_snapshot_brings_the_removals_of_a_flush() -> None:
     eu.commit()
     assert len(us.ids("k")) == 1 and eu.ids("k") == us.ids("k")
     assert eu.digest() == us.digest()
+
+
+def test_a_snapshot_does_not_bring_back_a_pair_that_was_collected_here() -> None:
+    """S9.1, S11.3: its time was over here, and the other region has not collected it yet.
+
+    It would be held anew, and answer retries for the whole duration once more.
+    """
+    us, eu = cluster(2, stream_idmp_duration="1")
+    us.ok("XADD", "s", "IDMP", "p", "1", "*", "f", "v")
+    for _ in range(2):
+        sync(us, eu)
+    eu.at(eu.now_ms + 2000)
+    assert not eu.engine.keyspace.keys[b"s"].pairs
+    us.ok("XADD", "s", "*", "f", "v")
+    cut = us.engine.snapshot_cut()
+    us.commit()
+    eu.engine.join(list(cut.chunks(1 << 16)), 1, eu.now_ms)
+    eu.commit()
+    assert len(eu.ids("s")) == 2
+    eu.ok("XADD", "s", "IDMP", "p", "1", "*", "f", "v")
+    assert len(eu.ids("s")) == 3
