@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from anabranch.crdt.ids import MAX_HALF, SEQ_STRIDE
+from anabranch.crdt.node import FOLLOWS
 from anabranch.crdt.scan import Scan, unsigned, word
 
 
@@ -74,6 +75,51 @@ class AddsPiece:
     def data(self) -> bytes:
         """Returns the bytes up to the last entry, in which `first` stands."""
         return self._data[: self.end]
+
+
+class IdempotentAdds:
+    """Idempotent adds of one producer (S9) that follow each other: a run, and an iid for each.
+
+    `names` and `data` are those of `Adds`; `ends` are the offsets in `data` at which the entries
+    end. `ms`-`seq` is the ID of the first, `pid` the producer.
+    """
+
+    def __init__(
+        self,
+        names: bytes,
+        data: bytes,
+        ends: list[int],
+        ms: int,
+        seq: int,
+        pid: bytes,
+        iids: list[bytes],
+    ) -> None:
+        self.names: Final = names
+        self.data: Final = data
+        self.ends: Final = ends
+        self.ms: Final = ms
+        self.seq: Final = seq
+        self.pid: Final = pid
+        self.iids: Final = iids
+
+    def count(self) -> int:
+        return len(self.ends)
+
+    def last_seq(self) -> int:
+        return self.seq + (len(self.ends) - 1) * SEQ_STRIDE
+
+    def payloads(self) -> list[bytes]:
+        """The values of each after their length, as they stand in a node, a block and an effect."""
+        found: list[bytes] = []
+        begin = 0
+        for end in self.ends:
+            found.append(self.data[begin + len(FOLLOWS) : end])
+            begin = end
+        return found
+
+    def entries(self, counter: int) -> Adds:
+        """Their entries, of which the first has the counter after this one."""
+        return Adds(self.names, self.data, self.ms, self.seq - SEQ_STRIDE, counter)
 
 
 def room_after(seq: int) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Optional
 
 from anabranch.crdt import effects as fx
-from anabranch.crdt.adds import Adds, AddsPiece
+from anabranch.crdt.adds import Adds, AddsPiece, IdempotentAdds
 from anabranch.crdt.block import Block, read_effects
 from anabranch.crdt.groups import Create, Group, is_buried
 from anabranch.crdt.ids import MAX_HALF
@@ -137,24 +137,17 @@ def add(
 
 
 def hold_own_pairs(
-    keyspace: Keyspace,
-    stream: Stream,
-    ms: int,
-    seq: int,
-    counter: int,
-    pid: bytes,
-    iids: list[bytes],
-    now_ms: int,
+    keyspace: Keyspace, stream: Stream, adds: IdempotentAdds, counter: int, now_ms: int
 ) -> None:
-    """Holds the pairs of adds that this region has just made: with `add`, as an AddIdempotent each.
+    """Holds the pairs of adds that this region has just made.
 
-    They are recorded and held from `now_ms` on. `seq` and `counter` are those of the first; the
-    others follow it. The vector covers all before the first.
+    With `add` or `add_some` for their entries it is equal to `apply` of an AddIdempotent for each.
+    They are recorded and held from `now_ms` on. `counter` is that of the first; the vector covers
+    all before it.
     """
-    region_id, vector = keyspace.region_id, keyspace.vector
-    stream.pairs.add_own(pid, iids, region_id, counter, ms, seq, now_ms, vector)
-    stream.iids_added += len(iids)
-    retire_pairs(keyspace, stream, pid)
+    stream.pairs.add_own(adds, keyspace.region_id, counter, now_ms, keyspace.vector)
+    stream.iids_added += adds.count()
+    retire_pairs(keyspace, stream, adds.pid)
 
 
 def add_some(keyspace: Keyspace, stream: Stream, adds: Adds) -> tuple[AddsPiece, bool]:

@@ -22,7 +22,7 @@ from librt.strings import BytesWriter
 from mypy_extensions import mypyc_attr
 from xxhash import xxh3_128_digest
 
-from anabranch.crdt.adds import AddsPiece
+from anabranch.crdt.adds import AddsPiece, IdempotentAdds
 from anabranch.crdt.effects import (
     Effect,
     dots_of,
@@ -33,7 +33,6 @@ from anabranch.crdt.effects import (
     write_run,
 )
 from anabranch.crdt.encoding import Malformed, Reader, put_varint, write_bytes
-from anabranch.crdt.ids import SEQ_STRIDE
 from anabranch.crdt.named import Named
 from anabranch.crdt.node import write_entry
 from anabranch.crdt.scan import SAME_NAMES
@@ -219,26 +218,14 @@ class BlockWriter:
         self._run_seq = piece.last_seq
 
     def add_idempotent(
-        self,
-        key: bytes,
-        ms: int,
-        seq: int,
-        names: bytes,
-        data: bytes,
-        ends: list[int],
-        pid: bytes,
-        iids: list[bytes],
-        recorded_ms: int,
-        vector: Vector,
+        self, key: bytes, adds: IdempotentAdds, recorded_ms: int, vector: Vector
     ) -> None:
         """Writes idempotent adds with the next counters; see `write_idempotent_adds`."""
         self._end_run()
-        self.named.entries(key, ms, seq, ms, seq + (len(iids) - 1) * SEQ_STRIDE)
+        self.named.entries(key, adds.ms, adds.seq, adds.ms, adds.last_seq())
         dot = (self.origin, self.last + 1)
-        write_idempotent_adds(
-            self._effects, key, ms, seq, names, data, ends, pid, iids, recorded_ms, dot, vector
-        )
-        self.last += len(iids)
+        write_idempotent_adds(self._effects, key, adds, recorded_ms, dot, vector)
+        self.last += adds.count()
 
     def mark(self, command: bytes) -> None:
         """Says which command issues the following effects; empty: the usual one of each."""

@@ -11,6 +11,7 @@ from typing import Final, Optional, Union
 from librt.strings import BytesWriter
 from mypy_extensions import mypyc_attr
 
+from anabranch.crdt.adds import IdempotentAdds
 from anabranch.crdt.encoding import (
     Malformed,
     Reader,
@@ -19,14 +20,13 @@ from anabranch.crdt.encoding import (
     put_id,
     put_varint,
     put_vector,
-    varint,
     with_length,
     write_bytes,
     write_varint,
     write_vector,
 )
 from anabranch.crdt.ids import SEQ_STRIDE
-from anabranch.crdt.node import FOLLOWS, check_entries, check_fields
+from anabranch.crdt.node import check_entries, check_fields
 from anabranch.crdt.place import Place, at_counters, at_id
 from anabranch.crdt.scan import Scan
 from anabranch.crdt.spans import SpansByRegion, put_spans_by_region, read_spans_by_region
@@ -366,59 +366,36 @@ def write_run(out: BytesWriter, key: bytes, names: bytes, data: bytes) -> None:
 
 
 def write_idempotent_adds(
-    out: BytesWriter,
-    key: bytes,
-    ms: int,
-    seq: int,
-    names: bytes,
-    data: bytes,
-    ends: list[int],
-    pid: bytes,
-    iids: list[bytes],
-    recorded_ms: int,
-    dot: Dot,
-    vector: Vector,
+    out: BytesWriter, key: bytes, adds: IdempotentAdds, recorded_ms: int, dot: Dot, vector: Vector
 ) -> None:
-    """Writes `AddIdempotent`s of one producer that follow each other, as `put_effect` writes each.
+    """Writes an `AddIdempotent` for each of some adds, as `put_effect` writes one.
 
-    Args:
-        out: The bytes of the block so far.
-        key: The key of all.
-        ms: The ms of their IDs.
-        seq: The seq of the first; the others follow at intervals of `SEQ_STRIDE`.
-        names: Their field names, encoded.
-        data: Their entries (`crdt/adds.py`), whose payloads are taken over.
-        ends: Where each entry ends in `data`.
-        pid: Their producer.
-        iids: The iid of each.
-        recorded_ms: The time of all, in ms since the epoch.
-        dot: The dot of the first.
-        vector: All that was applied before the first; each covers those before it, too.
+    All are recorded at `recorded_ms`. `dot` is that of the first, and `vector` covers all that was
+    applied before the first; the vector of each covers those before it, too.
     """
     region_id, counter = dot
     head = BytesWriter()
     head.append(ADD_IDEMPOTENT)
     write_bytes(head, key)
-    write_varint(head, ms)
-    before_id, named, produced = head.getvalue(), with_length(names), with_length(pid)
+    write_varint(head, adds.ms)
+    before_id, names, pid = head.getvalue(), with_length(adds.names), with_length(adds.pid)
     below, above = _around(vector, region_id)
-    below, begin = varint(recorded_ms) + below, 0
-    for end, iid in zip(ends, iids, strict=True):
+    seq = adds.seq
+    for payload, iid in zip(adds.payloads(), adds.iids, strict=True):
         out.write(before_id)
         write_varint(out, seq)
-        out.write(named)
-        # The length stands before the values there, too.
-        out.write(data[begin + len(FOLLOWS) : end])
-        out.write(produced)
+        out.write(names)
+        out.write(payload)
+        out.write(pid)
         write_bytes(out, iid)
+        write_varint(out, recorded_ms)
         if counter > 1:
             out.write(below)
             write_varint(out, counter - 1)
             out.write(above)
         else:
-            write_varint(out, recorded_ms)
+            # Nothing of this region was applied before it.
             write_vector(out, vector)
-        begin = end
         seq += SEQ_STRIDE
         counter += 1
 

@@ -19,6 +19,7 @@ from typing import Final, Optional, Union
 
 from mypy_extensions import mypyc_attr
 
+from anabranch.crdt.adds import IdempotentAdds
 from anabranch.crdt.ids import SEQ_STRIDE
 from anabranch.crdt.pair import Pair, is_conflict, others_in
 from anabranch.crdt.pair_queue import NO_TIME, PairQueue
@@ -253,24 +254,16 @@ class Pairs:
         self._look_at(pair)
 
     def add_own(
-        self,
-        pid: bytes,
-        iids: list[bytes],
-        region_id: int,
-        counter: int,
-        ms: int,
-        seq: int,
-        now_ms: int,
-        vector: Vector,
+        self, adds: IdempotentAdds, region_id: int, counter: int, now_ms: int, vector: Vector
     ) -> None:
         """Adds the pairs of adds that this region has just made, as the newest of their producer.
 
-        `seq` and `counter` are those of the first; the others follow it. `vector` covers all that
-        was applied before the first.
+        `counter` is that of the first; `vector` covers all that was applied before it.
         """
-        producer = self._producer(pid)
+        producer = self._producer(adds.pid)
         seen = self._seen[region_id] = others_in(vector, region_id, self._seen.get(region_id))
-        for iid in iids:
+        pid, ms, seq = adds.pid, adds.ms, adds.seq
+        for iid in adds.iids:
             producer.add(
                 Pair(pid, iid, region_id, counter, ms, seq, now_ms, now_ms, counter - 1, seen)
             )

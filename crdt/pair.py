@@ -119,16 +119,18 @@ def pair_of(
 
 def others_in(vector: Vector, region_id: int, known: Optional[Vector]) -> Vector:
     """The vector without this region; `known` itself if it is equal."""
-    own = 1 if region_id in vector else 0
-    is_known = known is not None and len(vector) - own == len(known)
-    if known is not None and is_known:
-        for other in known:
-            is_known = is_known and vector.get(other, -1) == known[other]
-        if is_known:
-            return known
+    if known is not None and _are_others(known, vector, region_id):
+        return known
     others = vector.copy()
     others.pop(region_id, None)
     return others
+
+
+def _are_others(known: Vector, vector: Vector, region_id: int) -> bool:
+    own = 1 if region_id in vector else 0
+    return len(vector) - own == len(known) and all(
+        vector.get(other, -1) == known[other] for other in known
+    )
 
 
 def is_conflict(one: Pair, other: Pair, duration_ms: int) -> bool:

@@ -97,6 +97,12 @@ class EngineInterface(Protocol):
         self, session: Session, data: bytes, ends: list[int], iids: list[bytes]
     ) -> AddedIds: ...
 
+    def adds_may_go_elsewhere(self, session: Session, input_bytes: int) -> int: ...
+
+    def follow_elsewhere(
+        self, session: Session, keys: list[bytes], data: bytes, ends: list[int]
+    ) -> list[bytes]: ...
+
     def reflects(self, session: Session, reply: Reply) -> bool: ...
 
     def reply_position(self) -> int: ...
@@ -336,7 +342,7 @@ class ClientConnection:
                 if isinstance(reply, bytes):
                     if len(reply) > LARGE_REPLY_BYTES:
                         large_bytes += len(reply)
-                    elif parser.may_have_like():
+                    else:
                         self._follow(session, out)
                 elif isinstance(reply, EntriesReply):
                     large_bytes += reply.entries.size()
@@ -386,6 +392,14 @@ class ClientConnection:
         return last
 
     def _follow(self, session: Session, out: list[bytes]) -> None:
+        """Executes XADDs that follow the last command, if that was one and they are like it."""
+        alike = self._parser.count_alike()
+        if alike == 2:
+            self._follow_run(session, out)
+        elif alike == 1:
+            self._follow_elsewhere(session, out)
+
+    def _follow_run(self, session: Session, out: list[bytes]) -> None:
         """Executes the adds that follow the last command, if it began a run (`engine/adds.py`).
 
         Appends their replies to `out`.
@@ -394,20 +408,39 @@ class ClientConnection:
         allowed, first_value, iid_at = engine.adds_may_follow(session, parser.buffered())
         if allowed == 0:
             return
-        adds = LikeAdds(first_value, iid_at)
+        adds = LikeAdds(first_value, max(iid_at, 0), notes_each=iid_at >= 0)
         parser.take_like(adds, min(allowed, FOLLOWING_MAX))
         if adds.count == 0:
             return
         if iid_at < 0:
             added = engine.follow(session, adds.data(), adds.count)
         else:
-            added = engine.follow_idempotent(session, adds.data(), adds.ends, adds.iids)
+            added = engine.follow_idempotent(session, adds.data(), adds.ends, adds.others)
             parser.give_back(adds.count - added.count)
         if added.count:
             replies = BytesWriter()
             put_ids(added.ms, added.first_seq, added.count, replies)
             out.append(replies.getvalue())
             self._share.timer.further(added.count)
+
+    def _follow_elsewhere(self, session: Session, out: list[bytes]) -> None:
+        """Executes the XADDs after the last one that differ from it in key and values only.
+
+        Appends their replies to `out`.
+        """
+        parser, engine = self._parser, self._engine
+        first_value = engine.adds_may_go_elsewhere(session, parser.buffered())
+        if first_value == 0:
+            return
+        adds = LikeAdds(first_value, 1, notes_each=True, as_entries=False)
+        parser.take_like(adds, FOLLOWING_MAX)
+        if adds.count == 0:
+            return
+        replies = engine.follow_elsewhere(session, adds.others, adds.data(), adds.ends)
+        parser.give_back(adds.count - len(replies))
+        for reply in replies:
+            encode(reply, session.protocol, out)
+        self._share.timer.further(len(replies))
 
     def answer(self, reply: Reply) -> None:
         """Sends the reply of a command that had waited; the commands after it continue."""

@@ -1,7 +1,8 @@
 """Runs of adds: an XADD and those that follow it, with other values only, in a client's input.
 
 Idempotent adds (S9) of one producer form runs, too: their iids may differ as well. Such a run ends
-before a pair that is known here, which may be a retry.
+before a pair that is known here, which may be a retry. Adds that go to other keys are no run, but
+are executed together as well.
 
 A run begins with an XADD with `*` for its ID, which is executed as any command. It may have
 MAXLEN with `~`: then the run ends before an add after which entries are to be removed.
@@ -15,16 +16,19 @@ from __future__ import annotations
 
 from typing import Final, Optional
 
-from anabranch.crdt import adds
+from anabranch.crdt.adds import IdempotentAdds, room_after
 from anabranch.crdt.encoding import Reader
 from anabranch.crdt.ids import MAX_HALF, SEQ_STRIDE, make
-from anabranch.crdt.node import FOLLOWS, decode_fields
+from anabranch.crdt.node import decode_fields
 from anabranch.crdt.pair import automatic_iid
 from anabranch.crdt.stream import Stream
 from anabranch.region.engine.journal import Journal
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import CachedSettings
 from anabranch.region.engine.waiting import BlockedReads
+
+# XADD key * name value …
+PLAIN_FIRST_VALUE: Final = 4
 
 
 class AddedIds:
@@ -46,7 +50,7 @@ class RunOfAdds:
         self._journal: Final = journal
         self._cached: Final = cached
         self._stream: Optional[Stream] = None
-        self._names = b""
+        self.names = b""
         self._ms = 0
         self._seq = 0
         self._room = 0
@@ -72,7 +76,7 @@ class RunOfAdds:
         `first_value` is the index of the first value in `words`. At most `room` adds may follow.
         """
         self._stream = stream
-        self._names = names
+        self.names = names
         self._ms = ms
         self._seq = seq
         self._words = words
@@ -111,24 +115,42 @@ class RunOfAdds:
             or stream.key in reads.by_key
             or self._journal.pending_bytes() + input_bytes > self._cached.uncommitted_max_bytes
             or node is None
-            or node.names != self._names
+            or node.names != self.names
         ):
             return 0
-        return min(adds.room_after(self._seq), self._room)
+        return min(room_after(self._seq), self._room)
+
+    def may_go_elsewhere(self, session: Session, reads: BlockedReads, input_bytes: int) -> bool:
+        """Whether adds that are like the last command, but go to other keys, may be issued with it.
+
+        They may not, if it was no such add or has options, and for the reasons of `may_follow`.
+        """
+        return (
+            self._stream is not None
+            and self.first_value == PLAIN_FIRST_VALUE
+            and session.reply_mode == "on"
+            and not reads.by_key
+            and self._journal.pending_bytes() + input_bytes <= self._cached.uncommitted_max_bytes
+        )
 
     def words(self, values: bytes, iid: bytes = b"") -> tuple[bytes, ...]:
         """The command that is an add of the run with these encoded values, and this iid."""
-        fields = decode_fields(self._names, values)
+        fields = decode_fields(self.names, values)
         words = [*self._words[: self.first_value - 1], *fields]
         if self.iid_at > 0:
             words[self.iid_at] = iid
         return tuple(words)
 
+    def words_elsewhere(self, key: bytes, values: bytes) -> tuple[bytes, ...]:
+        """The command that is like the first one, with this key and these encoded values."""
+        words = self.words(values)
+        return (words[0], key, *words[2:])
+
     def follow(self, data: bytes, count: int) -> AddedIds:
         """Issues the adds that follow: `data` holds `count` of them, encoded (`crdt/adds.py`)."""
         stream = self._stream
         assert stream is not None
-        self._journal.add_like(stream, self._ms, self._seq, self._names, data, count)
+        self._journal.add_like(stream, self._ms, self._seq, self.names, data, count)
         added = AddedIds(self._ms, self._seq + SEQ_STRIDE, count)
         self._seq += count * SEQ_STRIDE
         self._room -= count
@@ -142,28 +164,25 @@ class RunOfAdds:
         """
         stream = self._stream
         assert stream is not None
+        seq = self._seq + SEQ_STRIDE
+        adds = IdempotentAdds(self.names, data, ends, self._ms, seq, self._pid, iids)
         if self.iid_at == 0:
-            iids = self._automatic_iids(data, ends)
+            iids = self._automatic_iids(adds)
         count = self._count_new(stream, iids)
-        added = AddedIds(self._ms, self._seq + SEQ_STRIDE, count)
         if count:
             data, ends, iids = data[: ends[count - 1]], ends[:count], iids[:count]
-            self._journal.add_idempotent_like(
-                stream, self._ms, self._seq, self._names, data, ends, self._pid, iids
-            )
+            adds = IdempotentAdds(self.names, data, ends, self._ms, seq, self._pid, iids)
+            self._journal.add_idempotent_like(stream, adds)
             self._seq += count * SEQ_STRIDE
             self._room -= count
-        return added
+        return AddedIds(self._ms, seq, count)
 
-    def _automatic_iids(self, data: bytes, ends: list[int]) -> list[bytes]:
+    def _automatic_iids(self, adds: IdempotentAdds) -> list[bytes]:
         """The iids that are made of the fields of entries (S9.5)."""
-        iids: list[bytes] = []
-        begin = 0
-        for end in ends:
-            entry = Reader(data, begin + len(FOLLOWS))
-            iids.append(automatic_iid(decode_fields(self._names, entry.bytes_())))
-            begin = end
-        return iids
+        return [
+            automatic_iid(decode_fields(adds.names, Reader(payload).bytes_()))
+            for payload in adds.payloads()
+        ]
 
     def _count_new(self, stream: Stream, iids: list[bytes]) -> int:
         """How many adds come before the first one whose pair is known, or whose iid is refused.

@@ -17,6 +17,7 @@ from anabranch.crdt.snapshot import CUT_WEIGHT, SnapshotCut, SnapshotRecords
 from anabranch.crdt.vector import Vector
 from anabranch.region.engine import dispatch, gossiping, idempotency, merging, rounds
 from anabranch.region.engine.adds import AddedIds
+from anabranch.region.engine.commands.adding import add_elsewhere
 from anabranch.region.engine.contents import KEYS_PER_TICK
 from anabranch.region.engine.lifecycle import LOST, RECOVERY, SERVING
 from anabranch.region.engine.members import Member
@@ -266,6 +267,29 @@ class Engine:
         if added.count:
             self._end_run(session, added.count)
         return added
+
+    def adds_may_go_elsewhere(self, session: Session, input_bytes: int) -> int:
+        """Whether `follow_elsewhere` may issue adds like the last command, but to other keys.
+
+        Returns the index of their first value in the words of the command; 0: it may not.
+        """
+        run = self.state.writer.run
+        may = run.may_go_elsewhere(session, self.state.waiting.reads, input_bytes)
+        return run.first_value if may else 0
+
+    def follow_elsewhere(
+        self, session: Session, keys: list[bytes], data: bytes, ends: list[int]
+    ) -> list[bytes]:
+        """Issues adds to these keys that follow the last command of the session.
+
+        `data` holds their values, encoded; those of each end at one of `ends`. Returns the replies
+        of those that it issued. An add that makes its key is not issued, nor are those after it.
+        """
+        names = self.state.writer.run.names
+        replies = add_elsewhere(self.state, names, keys, data, ends)
+        if replies:
+            self._end_run(session, len(replies))
+        return replies
 
     def _end_run(self, session: Session, count: int) -> None:
         """So many adds were issued after the last command of the session."""

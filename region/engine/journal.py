@@ -11,11 +11,10 @@ from typing import Final, Optional
 from librt.strings import BytesWriter
 
 from anabranch.crdt import apply
-from anabranch.crdt.adds import Adds
+from anabranch.crdt.adds import Adds, IdempotentAdds
 from anabranch.crdt.block import Block, BlockWriter, chain_after
 from anabranch.crdt.effects import Effect, dots_of, usual_command
 from anabranch.crdt.encoding import with_length
-from anabranch.crdt.ids import SEQ_STRIDE
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.local import LocalRecord, apply_local
 from anabranch.crdt.named import Named
@@ -125,58 +124,32 @@ class Journal:
     def add_idempotent(
         self, stream: Stream, ms: int, seq: int, names: bytes, values: bytes, pid: bytes, iid: bytes
     ) -> None:
-        """Issues an idempotent add with the ID `ms`-`seq`, of a pair that is new here (S9)."""
+        """Issues an idempotent add with the ID `ms`-`seq` (S9). Its pair is new here."""
         writer = self._open()
         self._mark(writer, b"xadd")
         apply.add(self.keyspace, stream, ms, seq, writer.last + 1, names, values)
-        data = FOLLOWS + with_length(values)
-        self._hold_pairs(stream, ms, seq, names, data, [len(data)], pid, [iid])
+        entry = FOLLOWS + with_length(values)
+        self._hold_pairs(stream, IdempotentAdds(names, entry, [len(entry)], ms, seq, pid, [iid]))
 
-    def add_idempotent_like(
-        self,
-        stream: Stream,
-        ms: int,
-        seq: int,
-        names: bytes,
-        data: bytes,
-        ends: list[int],
-        pid: bytes,
-        iids: list[bytes],
-    ) -> None:
-        """Issues idempotent adds of one producer that follow the add `ms`-`seq` just issued.
-
-        `data` holds their entries (`crdt/adds.py`), each of which ends at one of `ends`. The pairs
-        are new here.
-        """
+    def add_idempotent_like(self, stream: Stream, adds: IdempotentAdds) -> None:
+        """Issues idempotent adds that follow the one just issued. Their pairs are new here."""
         writer = self._open()
         if writer.is_marked:
             # A trim by the add before them has a mark.
             writer.mark(b"")
-        adds = Adds(names, data, ms, seq, writer.last)
-        while adds.is_left:
-            apply.add_some(self.keyspace, stream, adds)
-        self._hold_pairs(stream, ms, seq + SEQ_STRIDE, names, data, ends, pid, iids)
+        entries = adds.entries(writer.last)
+        while entries.is_left:
+            apply.add_some(self.keyspace, stream, entries)
+        self._hold_pairs(stream, adds)
 
-    def _hold_pairs(
-        self,
-        stream: Stream,
-        ms: int,
-        seq: int,
-        names: bytes,
-        data: bytes,
-        ends: list[int],
-        pid: bytes,
-        iids: list[bytes],
-    ) -> None:
+    def _hold_pairs(self, stream: Stream, adds: IdempotentAdds) -> None:
         """Makes idempotent adds of those whose entries are in the stream."""
         writer = self._open()
         keyspace, now_ms = self.keyspace, self.clock.now_ms
-        apply.hold_own_pairs(keyspace, stream, ms, seq, writer.last + 1, pid, iids, now_ms)
-        writer.add_idempotent(
-            stream.key, ms, seq, names, data, ends, pid, iids, now_ms, keyspace.vector
-        )
+        apply.hold_own_pairs(keyspace, stream, adds, writer.last + 1, now_ms)
+        writer.add_idempotent(stream.key, adds, now_ms, keyspace.vector)
         keyspace.vector[keyspace.region_id] = writer.last
-        self.effects_issued += len(iids)
+        self.effects_issued += adds.count()
 
     def issue(self, effect: Effect) -> int:
         """Issues an effect: applies it with the next dot and writes it into the open block.

@@ -42,28 +42,31 @@ def after_arguments(data: bytes, began: i64, count: i64) -> i64:
 
 
 class LikeAdds:
-    """XADDs that were taken, as entries that follow each other (`crdt/adds.py`).
+    """XADDs that were taken.
 
-    `first_value` and `iid_at` are the indices of the arguments that may differ: the first value,
-    and each second argument after it, and the iid of an idempotent add. `iid_at` is 0 if the iid is
-    made of the fields, and -1 for plain adds. `iids`, `ends` (where the entries end) and `starts`
-    (where the commands begin in the input) are those of idempotent adds.
+    The arguments that may differ are the first value, at the index `first_value`, each second one
+    after it, and the one at `other_at` before them (0: none): an iid, or the key. `data` are the
+    values of each: with `as_entries` as entries that follow each other (`crdt/adds.py`), otherwise
+    as `encode_values` has them. With `notes_each` it is noted where each ends (`ends`) and where
+    its command began (`starts`), and `others` has the other argument of each.
     """
 
-    def __init__(self, first_value: int, iid_at: int) -> None:
-        self.is_plain: Final = iid_at < 0
-        self.has_iids: Final = iid_at > 0
-        self.first_index: Final = iid_at if iid_at > 0 else first_value
+    def __init__(
+        self, first_value: int, other_at: int, *, notes_each: bool, as_entries: bool = True
+    ) -> None:
+        self.notes_each: Final = notes_each
+        self.as_entries: Final = as_entries
+        self.other_at: Final = other_at
+        self.first_index: Final = other_at or first_value
         # Arguments between the first one that may differ and the next one.
-        self.between: Final = first_value - iid_at - 1 if iid_at > 0 else 1
+        self.between: Final = first_value - other_at - 1 if other_at else 1
         self.count = 0
-        self.iids: Final[list[bytes]] = []
+        self.others: Final[list[bytes]] = []
         self.ends: Final[list[int]] = []
         self.starts: Final[list[int]] = []
         self.out: Final = BytesWriter()
 
     def data(self) -> bytes:
-        """The entries."""
         return self.out.getvalue()
 
 
@@ -104,28 +107,31 @@ class LikeCommands:
         if self._data[self.offset : self.offset + len(head)] != head:
             return
         self._find_texts()
-        if not adds.is_plain:
-            self._take_idempotent(adds, count_max)
+        if adds.notes_each:
+            self._take_each(adds, count_max)
             return
         out = adds.out
         count = 0
         while count < count_max and len(out) < BYTES_MAX and self._is_like():
             out.write(FOLLOWS)
+            self._put_length(out, 0)
             self._put(out, 0)
             self.offset = self._stop + 2
             count += 1
         adds.count = count
 
-    def _take_idempotent(self, adds: LikeAdds, count_max: int) -> None:
-        """The same for idempotent adds: an effect has about the bytes of its command."""
+    def _take_each(self, adds: LikeAdds, count_max: int) -> None:
+        """As `take`, with notes about each; an effect has about the bytes of its command."""
         out = adds.out
-        first_value = 1 if adds.has_iids else 0
+        first_value = 1 if adds.other_at else 0
         end = self.offset + BYTES_MAX
         while adds.count < count_max and self.offset < end and self._is_like():
             adds.starts.append(int(self.offset))
-            if adds.has_iids:
-                adds.iids.append(self._data[self._starts[0] : self._stops[0]])
-            out.write(FOLLOWS)
+            if first_value:
+                adds.others.append(self._data[self._starts[0] : self._stops[0]])
+            if adds.as_entries:
+                out.write(FOLLOWS)
+                self._put_length(out, first_value)
             self._put(out, first_value)
             adds.ends.append(len(out))
             self.offset = self._stop + 2
@@ -199,22 +205,23 @@ class LikeCommands:
         self._stop = self._start + size
         return True
 
-    def _put_one(self, out: BytesWriter) -> None:
-        """Appends the only argument of a command."""
-        size = self._stop - self._start
-        write_varint(out, size + _varint_size(size))
-        self._put_argument(out, self._start, self._stop)
+    def _put_length(self, out: BytesWriter, first: int) -> None:
+        """Appends the length of what `_put` appends."""
+        total: i64 = 0
+        if len(self._texts) == 1:
+            total = self._stop - self._start
+            total += _varint_size(total)
+        else:
+            for n in range(first, len(self._starts)):
+                size: i64 = self._stops[n] - self._starts[n]
+                total += size + _varint_size(size)
+        write_varint(out, total)
 
     def _put(self, out: BytesWriter, first: int) -> None:
         """Appends the arguments of a command, without those before the argument `first`."""
         if len(self._texts) == 1:
-            self._put_one(out)
+            self._put_argument(out, self._start, self._stop)
             return
-        total: i64 = 0
-        for n in range(first, len(self._starts)):
-            size: i64 = self._stops[n] - self._starts[n]
-            total += size + _varint_size(size)
-        write_varint(out, total)
         for n in range(first, len(self._starts)):
             self._put_argument(out, self._starts[n], self._stops[n])
 

@@ -181,19 +181,25 @@ class RequestParser:
             return first * 100 + (second - 48) * 10 + third - 48, offset + 6
         return 0, offset
 
-    def may_have_like(self) -> bool:
-        """Whether what follows the last command begins as it does, with its first two arguments."""
-        data = self.data
-        offset = self.offset
-        if self._began < 0 or offset >= len(data):
-            return False
-        stop = after_arguments(data, self._began, 2)
-        return data[self._began : stop] == data[offset : offset + stop - self._began]
+    def count_alike(self) -> int:
+        """With how many of the first two arguments of the last command that begins which follows.
+
+        0 as well, if these have another number of arguments.
+        """
+        data, began, offset = self.data, self._began, self.offset
+        if began < 0 or offset >= len(data):
+            return 0
+        first = after_arguments(data, began, 1)
+        if data[began:first] != data[offset : offset + first - began]:
+            return 0
+        second = after_arguments(data, began, 2)
+        is_second = data[first:second] == data[offset + first - began : offset + second - began]
+        return 2 if is_second else 1
 
     def take_like(self, adds: LikeAdds, count_max: int) -> None:
         """Takes the XADDs that follow the last command and differ from it as `adds` says.
 
-        Stops after `count_max` commands, or some 64 KiB. `may_have_like` is True.
+        Stops after `count_max` commands, or some 64 KiB. `count_alike` is not 0.
         """
         self._taken = adds.starts
         like = LikeCommands(
@@ -228,7 +234,7 @@ class RequestParser:
     def give_back(self, count: int) -> None:
         """Goes back to before the last `count` commands that `take_last_words` took.
 
-        The same goes for idempotent adds that `take_like` took.
+        The same goes for adds that `take_like` took with notes about each.
         """
         if count:
             self.offset = self._taken[-count]

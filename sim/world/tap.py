@@ -329,6 +329,28 @@ class TappedEngine(Engine):
         assert first is not None
         return AddedIds(first.ms, first.first_seq, count)
 
+    def follow_elsewhere(
+        self, session: Session, keys: list[bytes], data: bytes, ends: list[int]
+    ) -> list[bytes]:
+        """As `follow`."""
+        replies: list[bytes] = []
+        begin = 0
+        for key, end in zip(keys, ends, strict=True):
+            values, begin = data[begin:end], end
+            before = self._seen
+            words = self.state.writer.run.words_elsewhere(key, values)
+            try:
+                added = super().follow_elsewhere(session, [key], values, [len(values)])
+            except Exception as error:
+                self._watcher.failed(error)
+                raise
+            if not added:
+                break
+            self._seen = dict(self.state.keyspace.vector)
+            self._tell_executed(session, words, added[0], before, self.state.clock.read_ms)
+            replies += added
+        return replies
+
     def disconnect(self, session: Session) -> None:
         super().disconnect(session)
         if self._watcher.follows_calls():

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from librt.strings import BytesWriter
 
 from anabranch.crdt import effects as fx
+from anabranch.crdt.adds import IdempotentAdds
 from anabranch.crdt.apply import apply, apply_block
 from anabranch.crdt.block import NO_CHAIN, Block, BlockWriter, chain_after, read_effects
 from anabranch.crdt.encoding import (
@@ -844,7 +845,6 @@ def test_idempotent_adds_of_a_run_have_the_bytes_that_each_has_alone(
     out = BytesWriter()
     iids = [iid for _, iid in adds]
     dot = (region_id, counter)
-    fx.write_idempotent_adds(
-        out, b"key", ms, first_seq, names, bytes(data), ends, b"p", iids, ms - 5, dot, vector
-    )
+    run = IdempotentAdds(names, bytes(data), ends, ms, first_seq, b"p", iids)
+    fx.write_idempotent_adds(out, b"key", run, ms - 5, dot, vector)
     assert out.getvalue() == bytes(alone)

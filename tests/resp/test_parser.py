@@ -206,10 +206,10 @@ def test_idempotent_adds_are_taken_together() -> None:
     parser = RequestParser(1 << 20)
     parser.feed(b"".join(adds) + multibulk(other))
     parser.next()
-    taken = LikeAdds(8, 4)
+    taken = LikeAdds(8, 4, notes_each=True)
     parser.take_like(taken, 100)
     assert taken.count == 3
-    assert taken.iids == [b"1", b"2", b"3"]
+    assert taken.others == [b"1", b"2", b"3"]
     assert taken.data() == b"".join(FOLLOWS + b"\3\2v%d" % n for n in range(1, 4))
     assert taken.ends == [len(taken.data()) // 3 * n for n in range(1, 4)]
     parser.give_back(1)

@@ -68,6 +68,14 @@ class StubEngine:
     ) -> AddedIds:
         raise AssertionError("no adds may follow")
 
+    def adds_may_go_elsewhere(self, session: Session, input_bytes: int) -> int:
+        return 0
+
+    def follow_elsewhere(
+        self, session: Session, keys: list[bytes], data: bytes, ends: list[int]
+    ) -> list[bytes]:
+        raise AssertionError("no adds may follow")
+
     def reflects(self, session: Session, reply: Reply) -> bool:
         return not (isinstance(reply, ErrorReply) and reply.reflects_nothing)
 

@@ -200,6 +200,35 @@ def random_commands(draw: Random, count: int) -> list[bytes]:
     return commands
 
 
+def random_commands_to_keys(draw: Random, count: int) -> list[bytes]:
+    """Commands of which most are adds with the same names to one of a few keys."""
+    commands: list[bytes] = []
+    names: tuple[bytes, ...] = (b"f",)
+    for _ in range(count):
+        if draw.random() < 0.08:
+            names = draw.choice([(b"f",), (b"f", b"g"), (b"g", b"f", b"f")])
+        key = draw.choice([b"s", b"t", b"t" * 200, b"", b"u"])
+        values = [bytes([97 + n]) * draw.choice([0, 1, 16, 33, 127, 128, 700]) for n in range(3)]
+        fields = [word for pair in zip(names, values, strict=False) for word in pair]
+        others = [
+            command(b"XLEN", key),
+            command(b"XADD", key, b"MAXLEN", b"~", b"3", b"*", b"f", b"v"),
+            command(b"XADD", key, b"%d-*" % (NOW_MS + 5), b"f", b"v"),
+            command(b"XSETID", key, b"%d-%d" % (MAX_HALF, MAX_HALF - 1500)),
+            command(b"CLIENT", b"REPLY", draw.choice([b"ON", b"ON", b"SKIP", b"OFF"])),
+            command(b"DEL", key),
+            command(b"PEXPIREAT", key, b"1"),
+            command(b"MULTI"),
+            command(b"EXEC"),
+            command(b"XGROUP", b"CREATE", key, b"g", b"0", b"MKSTREAM"),
+            command(b"XADD", key, b"IDMPAUTO", b"p", b"*", b"f", b"v"),
+        ]
+        commands.append(
+            draw.choice(others) if draw.random() < 0.1 else command(b"XADD", key, b"*", *fields)
+        )
+    return commands
+
+
 def random_idempotent_commands(draw: Random, count: int) -> list[bytes]:
     """Commands of which most are idempotent adds that are like the one before."""
     commands: list[bytes] = []
@@ -235,7 +264,9 @@ def random_idempotent_commands(draw: Random, count: int) -> list[bytes]:
     return commands
 
 
-@pytest.mark.parametrize("makes", [random_commands, random_idempotent_commands])
+@pytest.mark.parametrize(
+    "makes", [random_commands, random_commands_to_keys, random_idempotent_commands]
+)
 @pytest.mark.parametrize("seed", range(40))
 def test_a_pipeline_is_its_commands_one_by_one(
     seed: int, makes: Callable[[Random, int], list[bytes]]
@@ -303,6 +334,17 @@ def test_a_run_does_not_pass_a_reader_that_blocks_still() -> None:
         values = [n for n in range(4) if b"\r\nv%d\r\n" % n in region.got[consumer]]
         assert values == [place]
     assert len(region.entries(b"s")) == 4
+
+
+def test_adds_to_other_keys_wake_a_reader_at_its_first_entry() -> None:
+    region = Region()
+    for key in (b"s", b"t"):
+        region.feed(command(b"XADD", key, b"*", b"f", b"v"))
+    region.feed(command(b"XREAD", b"BLOCK", b"0", b"STREAMS", b"s", b"$"), "reader")
+    adds = [command(b"XADD", key, b"*", b"f", b"new") for key in (b"t", b"s", b"s", b"t")]
+    region.feed(b"".join(adds))
+    assert region.got["reader"].count(b"$3\r\nnew\r\n") == 1
+    assert len(region.entries(b"s")) == 3
 
 
 def test_a_run_ends_where_too_much_waits_for_the_disk() -> None:

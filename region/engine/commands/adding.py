@@ -163,6 +163,32 @@ def xadd(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     return b"%d-%d" % (ms, seq)
 
 
+def add_elsewhere(
+    state: EngineState, names: bytes, keys: list[bytes], data: bytes, ends: list[int]
+) -> list[bytes]:
+    """XADDs with `*` that a client sent one right after the other, with the same field names.
+
+    `data` holds their values, encoded; those of each end at one of `ends`. `require_issue` was
+    called for the add before them. Returns the replies of those before the first whose key must be
+    made, or which is refused.
+    """
+    now_ms = max(state.clock.now_ms, state.stability.time.id_floor_ms)
+    replies: list[bytes] = []
+    begin = 0
+    for key, end in zip(keys, ends, strict=True):
+        stream = state.existing(key)
+        if stream is None:
+            break
+        try:
+            ms, seq = _choose_id(state, stream, ids.ANY, now_ms)
+        except CommandError:
+            break
+        state.journal.add(stream, ms, seq, names, data[begin:end])
+        replies.append(b"%d-%d" % (ms, seq))
+        begin = end
+    return replies
+
+
 def _choose_id(
     state: EngineState, stream: Optional[Stream], wanted: ids.IdRequest, now_ms: int
 ) -> tuple[int, int]:
