@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 from types import FrameType
@@ -14,6 +15,10 @@ from anabranch.console.player import Player
 from anabranch.console.security import Guard
 from anabranch.region.config import Address
 
+# The console is less urgent than a region on the same machine. Each time it woke up, it took the
+# processor from a thread of the region, which then waited (`anabranch bench
+# acceptance.watched_rate` shows for how long).
+_NICENESS: Final = 10
 # Requests that have not ended so long after a signal are dropped.
 _STOP_S: Final = 2
 
@@ -54,6 +59,7 @@ def serve(console: Console, listen: Address, hosts: list[str], greeting: str) ->
         limit_concurrency=200,
     )
     server = _Server(config, console, greeting)
+    os.nice(_NICENESS)
     try:
         server.run()
     except KeyboardInterrupt:

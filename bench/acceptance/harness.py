@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import shutil
@@ -131,6 +132,16 @@ def start_all(figures: Figures, cluster: ProcessCluster) -> None:
     """Starts all regions, and shows their build."""
     cluster.start_all()
     show_build(figures, next(iter(cluster.regions.values())))
+
+
+def processor_wait_s(process_id: int) -> float:
+    """Seconds in which threads of a process could run, and waited for a processor."""
+    waited = 0
+    for folder in Path(f"/proc/{process_id}/task").iterdir():
+        # A thread can end while they are listed.
+        with contextlib.suppress(OSError):
+            waited += int((folder / "schedstat").read_text().split()[1])
+    return waited / 1e9
 
 
 def cpu_times(folder: Path) -> list[float]:

@@ -4,9 +4,10 @@ Watched: a page of the console follows the stream that is written, and one of it
 explained once a second. One run of redis-benchmark is measured in slices of two seconds, watched
 and not; it pauses between them. Slices side by side form a pair, in turning order. Other work on
 the machine lasts longer than a slice, so it affects both, and many pairs even out the rest. A ratio
-is the watched rate divided by the other rate of the pair. Each run begins with new processes and an
-empty stream: two regions of one build can differ by some per cent for as long as they run. So the
-standard error is that of the means of the runs.
+is the watched rate divided by the other rate of the pair. How long threads of the region waited for
+a processor varies less than rates do: it shows what other processes take from the region. Each run
+begins with new processes and an empty stream: two regions of one build can differ by some per cent
+for as long as they run. So the standard error is that of the means of the runs.
 
 No setting turns the index of the log by key off. To have its cost in the ratios, install a build
 without it elsewhere (`no_key_index.patch` takes it out), and name its Python with `--without`. The
@@ -24,11 +25,19 @@ import socket
 import sys
 import threading
 import time
-from statistics import geometric_mean, median, stdev
+from collections.abc import Sequence
+from statistics import geometric_mean, mean, median, stdev
+from typing import NamedTuple
 from urllib.parse import urlencode
 
 from anabranch.bench.acceptance.console import CONSOLE_PORT, console
-from anabranch.bench.acceptance.harness import Figures, await_saved, redis_benchmark, show_build
+from anabranch.bench.acceptance.harness import (
+    Figures,
+    await_saved,
+    processor_wait_s,
+    redis_benchmark,
+    show_build,
+)
 from anabranch.sim.scenario.cluster import ClusterError
 from anabranch.sim.scenario.processes import HOST, ProcessCluster, RegionProcess
 
@@ -154,8 +163,10 @@ class Load:
         self._process.kill()
         self._process.communicate()
 
-    def rate(self) -> float:
-        """Goes on for the time of a slice; returns the XADDs per second that were executed."""
+    def rate(self) -> Slice:
+        """Goes on for the time of a slice; returns what the region did in it."""
+        process = self.region.process
+        assert process is not None
         with self.region.wire() as wire:
 
             def length() -> int:
@@ -165,21 +176,30 @@ class Load:
 
             self._process.send_signal(signal.SIGCONT)
             time.sleep(_SETTLE_S)
+            waited_s = processor_wait_s(process.pid)
             before, began_s = length(), time.perf_counter()
             time.sleep(_SLICE_S)
-            rate = (length() - before) / (time.perf_counter() - began_s)
+            added, took_s = length() - before, time.perf_counter() - began_s
+            waited_s = processor_wait_s(process.pid) - waited_s
             self._process.send_signal(signal.SIGSTOP)
-        if rate <= 0:
+        if added <= 0:
             raise ClusterError(f"redis-benchmark adds nothing to {self.region.name}")
-        return rate
+        return Slice(added / took_s, waited_s / took_s * 1000)
+
+
+class Slice(NamedTuple):
+    """XADDs per second, and ms a second in which threads of the region waited for a processor."""
+
+    rate: float
+    waited_ms: float
 
 
 class Pairs:
-    """Rates of slices side by side, and what the watched ones showed."""
+    """Slices side by side, and what the watched ones showed."""
 
     def __init__(self) -> None:
-        self.watched: list[float] = []
-        self.plain: list[float] = []
+        self.watched: list[Slice] = []
+        self.plain: list[Slice] = []
         self.events = 0
         self.explained = 0
 
@@ -196,15 +216,17 @@ class Pairs:
 
     def show(self, figures: Figures, name: str, least: float | None) -> None:
         """Shows rates and ratios. `least`: None requires no ratio."""
-        ratios = [one / two for one, two in zip(self.watched, self.plain, strict=True)]
+        ratios = [one.rate / two.rate for one, two in zip(self.watched, self.plain, strict=True)]
         middle = geometric_mean(ratios)
         of_runs = [
             geometric_mean(ratios[start : start + PAIRS_PER_RUN])
             for start in range(0, len(ratios), PAIRS_PER_RUN)
         ]
         error = stdev(of_runs) / math.sqrt(len(of_runs)) if len(of_runs) > 1 else math.nan
-        figures.show(f"{name}: watched", _spread(self.watched, ",.0f"), "XADD/s")
-        figures.show(f"{name}: not watched", _spread(self.plain, ",.0f"), "XADD/s")
+        for what, slices in (("watched", self.watched), ("not watched", self.plain)):
+            rates, waits = zip(*slices, strict=True)
+            figures.show(f"{name}: {what}", _spread(rates, ",.0f"), "XADD/s")
+            figures.show(f"{name}: {what}, waits for a processor", f"{mean(waits):.0f} ms/s")
         figures.show(f"{name}: ratios of {len(ratios)} pairs", _spread(ratios, ".3f"))
         figures.show(
             f"{name}: mean of the ratios",
@@ -264,7 +286,7 @@ def _start(cluster: ProcessCluster) -> None:
         cluster.start_all()
 
 
-def _spread(values: list[float], form: str) -> str:
+def _spread(values: Sequence[float], form: str) -> str:
     """The lowest value, the median and the highest one, in this form."""
     low, middle, high = min(values), median(values), max(values)
     return f"{low:{form}} / {middle:{form}} / {high:{form}} (min / median / max)"

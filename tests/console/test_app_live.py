@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from anabranch.console import sessions
+from tests.console.conftest import ConsoleProcess
 from tests.console.support import Page, opened
 from tests.support.cluster import LiveCluster
 from tests.support.processes import eventually
@@ -303,3 +305,9 @@ def test_the_removals_of_a_key_that_came_back_are_told(page: Page) -> None:
     rows = page.get("stream", key="again", regions="us")["rows"]
     assert [row["in"]["us"]["state"] for row in rows] == ["present", "removed"]
     assert "DEL in us" in rows[1]["in"]["us"]["by"]
+
+
+def test_the_console_gives_way_to_the_regions(console: ConsoleProcess) -> None:
+    """It took the processor from a region that was written to, each time that it looked."""
+    niceness = os.getpriority(os.PRIO_PROCESS, console.process.pid)
+    assert niceness == min(os.getpriority(os.PRIO_PROCESS, 0) + 10, 19)
