@@ -216,6 +216,18 @@ class TwinRegion(TwinCore):
         replies = [reply for number, reply in self.call.late if number == session.number]
         self.reply = replies[told] if told < len(replies) else REPLY_LATER
 
+    def _is_next(self, session: Session) -> bool:
+        """Whether the region's next late reply is to the session.
+
+        In a call that runs several commands a reader can wake more than once, and be refused later.
+        """
+        judged = [
+            number
+            for number, _ in self.call.late
+            if number in self.sessions and not self.sessions[number].is_unjudged
+        ]
+        return judged[len(self._late) : len(self._late) + 1] == [session.number]
+
     # -- commands
 
     def session(self, number: int) -> Session:
@@ -356,7 +368,7 @@ class TwinRegion(TwinCore):
             try:
                 reply = (
                     self.reply
-                    if self.is_refused_by_bytes()
+                    if self.is_refused_by_bytes() and self._is_next(one.session)
                     else self._run(self, one.session, one.argv)
                 )
             except CommandError as error:
