@@ -231,8 +231,6 @@ class Pairs:
         held for less than the duration or when the winner is retired. If the winner has lost
         another conflict, the winner of that one answers, because only its entry stays.
         """
-        if not self.has(pid, iid):
-            return None
         pairs = self.of(pid, iid)
         found: Optional[Pair] = None
         for pair in pairs:

@@ -14,7 +14,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, Final, Optional
+from typing import Any, Final, Optional, Protocol
 
 Group = tuple[str, Sequence[tuple[object, ...]]]
 """A statement, and the parameters of each time that it runs."""
@@ -23,15 +23,25 @@ _Work = Callable[[], Any]
 _Request = tuple["asyncio.Future[Any]", _Work]
 
 
-def transact(plain: sqlite3.Connection, groups: Sequence[Group]) -> None:
+class PlainConnection(Protocol):
+    """What a transaction needs of a connection: of the module sqlite3, or of apsw."""
+
+    @property
+    def in_transaction(self) -> bool: ...
+
+    def execute(self, sql: str, parameters: Any = ..., /) -> object: ...
+
+    def executemany(self, sql: str, parameters: Any, /) -> object: ...
+
+
+def transact(plain: PlainConnection, groups: Sequence[Group]) -> None:
     """Runs statements in one transaction; if one fails, none takes effect.
 
     Args:
         plain: A connection that begins no transaction by itself.
         groups: The statements in order.
 
-    Raises:
-        sqlite3.Error: A statement failed, or the commit.
+    Raises the error of the connection if a statement failed, or the commit.
     """
     plain.execute("BEGIN IMMEDIATE")
     try:
@@ -42,7 +52,8 @@ def transact(plain: sqlite3.Connection, groups: Sequence[Group]) -> None:
                 plain.executemany(sql, parameters)
         plain.execute("COMMIT")
     except BaseException:
-        plain.rollback()
+        if plain.in_transaction:
+            plain.execute("ROLLBACK")
         raise
 
 
@@ -95,16 +106,27 @@ class SqlThread:
         return await future
 
     def _run(self) -> None:
-        while (request := self._requests.get()) is not None:
-            future, work = request
-            result, error = None, None
-            try:
-                result = work()
-            except BaseException as raised:
-                error = raised
-            # The loop is closed if the process ends without waiting for this answer.
-            with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(_answer, future, result, error)
+        while self._serve_next():
+            pass
+
+    def _serve_next(self) -> bool:
+        """Does what is asked for next; False if that is to end.
+
+        It is a function of its own, so that statements and rows are let go of after each request.
+        """
+        request = self._requests.get()
+        if request is None:
+            return False
+        future, work = request
+        result, error = None, None
+        try:
+            result = work()
+        except BaseException as raised:
+            error = raised
+        # The loop is closed if the process ends without waiting for this answer.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(_answer, future, result, error)
+        return True
 
 
 def _answer(future: asyncio.Future[Any], result: Any, error: Optional[BaseException]) -> None:

@@ -189,12 +189,11 @@ class RequestParser:
         data, began, offset = self.data, self._began, self.offset
         if began < 0 or offset >= len(data):
             return 0
-        first = after_arguments(data, began, 1)
-        if data[began:first] != data[offset : offset + first - began]:
-            return 0
-        second = after_arguments(data, began, 2)
-        is_second = data[first:second] == data[offset + first - began : offset + second - began]
-        return 2 if is_second else 1
+        for count in (2, 1):
+            stop = after_arguments(data, began, count)
+            if data[began:stop] == data[offset : offset + stop - began]:
+                return count
+        return 0
 
     def take_like(self, adds: LikeAdds, count_max: int) -> None:
         """Takes the XADDs that follow the last command and differ from it as `adds` says.

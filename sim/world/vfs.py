@@ -11,7 +11,7 @@ from typing import Any, Final, Optional, TypeVar
 import apsw
 
 from anabranch.region.database import SqlConnection
-from anabranch.region.sql_thread import Group
+from anabranch.region.sql_thread import Group, transact
 from anabranch.sim.world.disk import Disk
 from anabranch.sim.world.file import SECTOR_BYTES, File
 
@@ -148,17 +148,8 @@ class DiskConnection:
             raise sqlite3.OperationalError(str(error)) from error
 
     async def transact(self, groups: Sequence[Group]) -> None:
-        """As `region.sql_thread.transact`."""
         try:
-            self.plain.execute("BEGIN IMMEDIATE")
-            try:
-                for sql, parameters in groups:
-                    self.plain.executemany(sql, parameters)
-                self.plain.execute("COMMIT")
-            except BaseException:
-                if self.plain.in_transaction:
-                    self.plain.execute("ROLLBACK")
-                raise
+            transact(self.plain, groups)
         except apsw.Error as error:
             raise sqlite3.OperationalError(str(error)) from error
 
