@@ -295,13 +295,13 @@ class Acting:
             )
 
     async def link(self, request: Request) -> Response:
-        """Cuts, heals or delays a link."""
+        """Cuts, heals or delays a link. The new state goes to the pages as an event."""
         if not self._console.allow_write:
             raise ReadOnly("this console only reads; start it with --allow-write to change links")
         names = [region.name for region in self._console.regions]
         await self._console.links.change(wanted_change(await body_of(request), names))
         await self._console.pulse.refresh()
-        return JSONResponse(self._console.pulse.overview())
+        return JSONResponse({})
 
 
 def create_app(console: Console, guard: Guard, parts: Sequence[Part] = ()) -> Guarded:

@@ -2,7 +2,7 @@
 
 import { ApiError, canWrite, post } from "./api.js";
 import { el, find } from "./dom.js";
-import { on, set, state } from "./store.js";
+import { on, state } from "./store.js";
 
 const DELAYS = [0, 100, 500, 2000, 10000];
 let opened = null; // the two names of the dialog
@@ -35,12 +35,12 @@ export function wordsOfBoth(one, other) {
 
 export async function change(action, sender, receiver, both, delay_ms = 0) {
   try {
-    const overview = await post("link", { action, sender, receiver, both, delay_ms });
+    // What became of the links comes with the events of the server, which are in order.
+    await post("link", { action, sender, receiver, both, delay_ms });
     const pair = both ? `${sender} – ${receiver}` : `${sender} → ${receiver}`;
     const done = { cut: "cut", heal: "healed", delay: delay_ms ? `${delay_ms} ms late` : "not delayed" };
     find("notice").textContent = `${pair}: ${done[action]}`;
     find("notice").classList.remove("wrong");
-    set({ overview });
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     find("notice").textContent = error.message;

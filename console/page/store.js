@@ -16,6 +16,8 @@ export const state = {
 };
 
 const readers = new Map();
+// Readers of what was set since they were told last.
+const untold = new Set();
 
 // Calls `read` whenever one of these parts of the state was set.
 export function on(names, read) {
@@ -25,14 +27,43 @@ export function on(names, read) {
   }
 }
 
-// Sets parts of the state, and tells each reader once.
+// Sets parts of the state, and tells each reader once; after a press, if there is one.
 export function set(parts) {
-  const told = new Set();
   for (const [name, value] of Object.entries(parts)) {
     state[name] = value;
-    for (const read of readers.get(name) ?? []) told.add(read);
+    for (const read of readers.get(name) ?? []) untold.add(read);
   }
+  if (!press) tell();
+}
+
+function tell() {
+  const told = [...untold];
+  untold.clear();
   for (const read of told) read(state);
+}
+
+// A click needs the element on which it began. So nothing is drawn anew between the press of a
+// button or of the space bar and its release, unless the release does not come.
+const PRESS_MS = 1000;
+let press = 0;
+
+function hold() {
+  clearTimeout(press);
+  press = setTimeout(release, PRESS_MS);
+}
+
+function release() {
+  clearTimeout(press);
+  press = 0;
+  tell();
+}
+
+const isSpace = (event) => event.key === " " && !event.repeat && event.target.closest?.("button, summary");
+addEventListener("pointerdown", hold, true);
+addEventListener("keydown", (event) => isSpace(event) && hold(), true);
+for (const end of ["pointerup", "pointercancel", "keyup", "blur"]) {
+  // The click comes in the same task as the release, after it.
+  addEventListener(end, () => press && setTimeout(release), true);
 }
 
 // The colour of a region: the same everywhere on the page.
