@@ -10,11 +10,13 @@ one is that of SQLite. How often a thread waited tells of hand-overs between the
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple, Optional
@@ -23,9 +25,10 @@ from anabranch.bench.acceptance.harness import cpu_times
 from anabranch.bench.performance import say
 from anabranch.bench.table.client import Traffic, benchmark, drive
 from anabranch.bench.table.rates import ALWAYS
-from anabranch.bench.table.servers import RegionServer
+from anabranch.bench.table.servers import US, RegionServer, names_of
 from anabranch.bench.table.workloads import Workload, workloads
 from anabranch.sim.scenario.cluster import ClusterError
+from anabranch.sim.scenario.processes import ProcessCluster
 
 # Programs that must be installed, and their Debian packages.
 PROGRAMS = {"perf": "linux-perf", "redis-benchmark": "redis-tools"}
@@ -87,6 +90,17 @@ def sync_us(folder: Path) -> float:
     return median(taken)
 
 
+@contextlib.contextmanager
+def _running(fsync: str, peers: int) -> Iterator[RegionServer]:
+    """A region that runs, and its peers."""
+    with ProcessCluster(names_of(1 + peers), flags={"appendfsync": fsync}) as cluster:
+        if peers:
+            cluster.start_all()
+        else:
+            cluster.start(US)
+        yield RegionServer(cluster=cluster)
+
+
 def _sampled(region: RegionServer, workload: Workload, traffic: Traffic, file: Path) -> float:
     """Runs the workload once, and samples the region meanwhile; returns the seconds it took."""
     line = ["perf", "record", "-q", "-F", str(SAMPLES_A_SECOND), "-o", str(file)]
@@ -123,6 +137,7 @@ def main(arguments: Optional[list[str]] = None) -> int:
     """The command line."""
     parser = argparse.ArgumentParser(prog="anabranch bench profile_row", description=__doc__)
     parser.add_argument("row", help="a row that compares rates; `anabranch bench --list` shows all")
+    parser.add_argument("--peers", type=int, default=0, help="regions beside the sampled one")
     parser.add_argument("--lines", type=int, default=40, help="of the report")
     parser.add_argument("--scale", type=float, default=1.0, help="multiplies entries and commands")
     given = parser.parse_args(arguments)
@@ -131,7 +146,7 @@ def main(arguments: Optional[list[str]] = None) -> int:
         parser.error(f"no row {given.row!r} compares rates")
     fsync = "always" if given.row.startswith(ALWAYS) else "everysec"
     traffic = workload.traffic()
-    with RegionServer(fsync) as region, tempfile.TemporaryDirectory() as folder:
+    with _running(fsync, given.peers) as region, tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "perf.data")
         commands = workload.batches * traffic.commands
         workload.prepare(region)

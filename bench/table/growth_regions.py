@@ -7,7 +7,7 @@ from typing import Final
 
 from anabranch.bench.table.client import Traffic, command, drive
 from anabranch.bench.table.peers import FLAGS, PATIENCE_S
-from anabranch.bench.table.servers import US, RegionServer
+from anabranch.bench.table.servers import RegionServer, names_of
 from anabranch.bench.table.values import Measured, Run, Values
 from anabranch.bench.table.workloads import CLIENTS, VALUE
 from anabranch.sim.scenario.processes import ProcessCluster
@@ -30,11 +30,10 @@ def measure(run: Run) -> Measured:
 
 def _costs(run: Run, regions: int) -> list[float]:
     """CPU of the writer per add in µs, for each round, until all regions are level again."""
-    names = [US, *(f"r{number}" for number in range(1, regions))]
     batches = run.scaled(COMMANDS, 1_600) // 16
     traffic = Traffic([command("XADD", "s", "*", "f", VALUE) * 16], 16, CLIENTS, 16)
     costs = []
-    with ProcessCluster(names, flags=FLAGS) as cluster:
+    with ProcessCluster(names_of(regions), flags=FLAGS) as cluster:
         cluster.start_all()
         writer = RegionServer(cluster=cluster)
         for _ in range(min(run.rounds, 3)):

@@ -21,6 +21,11 @@ PATIENCE_S: Final = 300.0
 US: Final = "us"
 
 
+def names_of(regions: int) -> list[str]:
+    """Names of so many regions; the first one is measured."""
+    return [US, *(f"r{number}" for number in range(1, regions))]
+
+
 def cpu_s(process_id: int) -> float:
     """CPU that a process and its ended children have used; in steps of 10 ms."""
     return sum(cpu_times(Path(f"/proc/{process_id}")))

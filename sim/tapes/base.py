@@ -146,7 +146,7 @@ def begin(twin: TwinRegion, base: Base) -> None:
     # The beginning is unknown: others may have forgotten clears, and statistics may be those of a
     # client.
     twin.is_restored = True
-    twin.hand_set = {dot for key in twin.state.keys.values() for dot in _creates(key)}
+    twin.hand_set = {(key.name, name) for key in twin.state.keys.values() for name in key.groups}
     twin.hand_set.update(twin.state.keys)
     twin.sessions = {}
     twin.for_start = []
@@ -157,10 +157,6 @@ def begin(twin: TwinRegion, base: Base) -> None:
     for number in base.unjudged:
         twin.session(number).is_unjudged = True
     twin.note_hidden()
-
-
-def _creates(key: Key) -> list[Dot]:
-    return [dot for group in key.groups.values() for dot in group.creates]
 
 
 def _state(keyspace: Keyspace, region: int, clock_ms: int) -> State:
@@ -219,7 +215,7 @@ def _group(key: Key, product: ProductGroup) -> Group:
     for consumer in delivery.consumers.values():
         local.consumers[consumer.name] = Consumer(consumer.seen_ms)
         local.consumers[consumer.name].active_ms = consumer.active_ms
-    local.entries_read = delivery.entries_read
+    local.entries_read = delivery.entries_read or None
     return group
 
 

@@ -38,8 +38,8 @@ class TwinCore:
         self.others: Callable[[], list[TwinCore]] = list
         # A read that waits runs again.
         self.is_reading = False
-        # Keys and creates whose statistics are free: a client set them by hand, which a crash may
-        # lose, or a snapshot was joined (S3.4).
+        # Keys, and groups by key and name, whose statistics are free: a client set them by hand,
+        # which a crash may lose, or a snapshot was joined (S3.4).
         self.hand_set: set[object] = set()
         self.call: Call
         self.facts: Facts

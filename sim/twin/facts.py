@@ -75,9 +75,9 @@ def _lag(key: Key, group: Group) -> int:
     return sum(group.is_undelivered(entry.dot, entry.entry_id) for entry in key.entries.values())
 
 
-def _entries_read(twin: TwinCore, group: Group) -> Reply:
-    is_free = any(dot in twin.hand_set for dot in group.creates)
-    return ANY if is_free else group.local.entries_read
+def _entries_read(twin: TwinCore, key: Key, name: bytes) -> Reply:
+    is_free = (key.name, name) in twin.hand_set
+    return ANY if is_free else key.groups[name].local.entries_read
 
 
 def _group_row(twin: TwinCore, key: Key, name: bytes) -> Reply:
@@ -86,7 +86,7 @@ def _group_row(twin: TwinCore, key: Key, name: bytes) -> Reply:
         *(b"name", name, b"consumers", len(group.local.consumers)),
         *(b"pending", len(group.local.pel)),
         *(b"last-delivered-id", format_id(last_delivered(key, name))),
-        *(b"entries-read", _entries_read(twin, group), b"lag", _lag(key, group)),
+        *(b"entries-read", _entries_read(twin, key, name), b"lag", _lag(key, group)),
     ]
 
 
@@ -127,7 +127,7 @@ def _full_group(twin: TwinCore, key: Key, name: bytes, count: int) -> Reply:
         )
     return [
         *(b"name", name, b"last-delivered-id", format_id(last_delivered(key, name))),
-        *(b"entries-read", _entries_read(twin, group), b"lag", _lag(key, group)),
+        *(b"entries-read", _entries_read(twin, key, name), b"lag", _lag(key, group)),
         *(b"pel-count", len(local.pel), b"pending", pel),
         *(b"consumers", consumers),
     ]

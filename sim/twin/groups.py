@@ -53,9 +53,10 @@ def xgroup(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
 
 
 def _entries_read(argv: tuple[bytes, ...]) -> Optional[int]:
+    """ENTRIESREAD; None if it is not given, or not above 0."""
     for place, word in enumerate(argv):
         if word.upper() == b"ENTRIESREAD":
-            return integer(argv[place + 1])
+            return max(integer(argv[place + 1]), 0) or None
     return None
 
 
@@ -70,7 +71,7 @@ def _create(twin: TwinCore, argv: tuple[bytes, ...]) -> object:
     entries_read = _entries_read(argv)
     if entries_read is not None:
         made.groups[group].local.entries_read = entries_read
-        twin.hand_set.update(made.groups[group].creates)
+        twin.hand_set.add((name, group))
     return OK
 
 
@@ -85,7 +86,6 @@ def _set_id(twin: TwinCore, argv: tuple[bytes, ...]) -> object:
     forgets = {region: key.last_not_above(region, place) for region in key.logs}
     entries_read = _entries_read(argv)
     twin.record(FloorSet(key, group, twin.state.clock_ms, place, forgets, entries_read))
-    twin.hand_set.update(key.groups[group].creates)
     twin.state.added.append(name)
     return OK
 

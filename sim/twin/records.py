@@ -143,6 +143,7 @@ class FloorSet(Record):
         local.floor = self.place
         local.raised = 0
         local.given = {dot for dot in local.given if dot[1] <= self.forgets.get(dot[0], 0)}
+        local.entries_read = self.entries_read
 
 
 class FloorRaised(Record):

@@ -421,6 +421,48 @@ def test_an_own_pair_that_came_back_is_held_since_then(is_issued: bool, held_ms:
     assert [pair.held_ms for pair in state.key(b"k").pairs.values()] == [held_ms]
 
 
+def test_what_setid_says_outlives_the_creates() -> None:
+    """S3.4: `entries-read` is of the region, not of a create. From simulator seed 18002717.
+
+    A region that has seen only the create of SETID removes it, with an expired key (S10.5). The
+    twin left the number free after SETID, but for the creates of that moment.
+    """
+    twin, (us, eu, ap) = tapped(3)
+    us.ok("XADD k * t a")
+    us.ok("XGROUP CREATE k g 0")
+    us.ok("XREADGROUP GROUP g c STREAMS k >")
+    us.ok("XGROUP SETID k g 0")
+    us.ok("PEXPIRE k 1000")
+    eu.ok("XGROUP CREATE k g 0 MKSTREAM")
+    us.commit()
+    ap.take(us)
+    ap.at(3000)
+    ap.ok("XGROUP CREATE k h 0 MKSTREAM")
+    ap.commit()
+    eu.commit()
+    us.take(eu)
+    us.take(ap)
+    us.ok("XINFO GROUPS k")
+    assert not twin.violations, twin.violations
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_setid_says_how_many_were_read(others: int) -> None:
+    """Without ENTRIESREAD nobody knows it, as in Redis. The twin knows it after either."""
+    twin, (us,) = tapped()
+    for _ in range(3):
+        us.ok("XADD k * t a")
+    us.ok("XGROUP CREATE k g 0")
+    us.ok("XREADGROUP GROUP g c COUNT 2 STREAMS k >")
+    for command in ("XGROUP SETID k g 0", "XGROUP SETID k g 0 ENTRIESREAD 7"):
+        us.ok(command)
+        us.ok("XINFO GROUPS k")
+    us.ok("XREADGROUP GROUP g c COUNT 2 STREAMS k >")
+    us.engine.state.keyspace.keys[b"k"].groups[b"g"].delivery.entries_read += others
+    us.ok("XINFO GROUPS k")
+    assert bool(twin.violations) == bool(others), twin.violations
+
+
 # -- memory
 
 
