@@ -93,6 +93,13 @@ class Stream:
             rare = self.rare = Rare(self._pair_limits or PairLimits())
         return rare
 
+    def read_rare(self) -> Rare:
+        """Returns the rare parts for reading only: empty ones if the stream has none.
+
+        The properties below would give the stream such parts for good.
+        """
+        return Rare(PairLimits()) if self.rare is None else self.rare
+
     @property
     def groups(self) -> dict[bytes, Group]:
         return self._made().groups

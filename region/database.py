@@ -22,6 +22,7 @@ from anabranch.region.engine.rows import BlockRow, SnapshotRow
 from anabranch.region.sql_thread import Group, SqlThread
 from anabranch.region.storage import history, key_index, loading, log, salvage, schema
 from anabranch.region.storage.history import FindKey, Reach, ReadBlocks, ReadRows
+from anabranch.region.storage.key_loading import load_keys
 from anabranch.region.storage.loading import Stored
 from anabranch.region.storage.log import LogSize, OldRow, ReadOldest
 from anabranch.region.storage.salvage import ReadSalvage
@@ -239,20 +240,15 @@ class Database:
         return found
 
     async def _load_keys(self, stored: Stored) -> None:
-        for row in list(
-            await self._read("SELECT key, number, cut, position, sum FROM key_state", ())
-        ):
-            _, number, cut, _, _ = row
-            parts = await self._read(
-                "SELECT part, body, sum FROM part WHERE number = ? AND cut = ? ORDER BY part",
-                (number, cut),
-            )
-            nodes = await self._read(
-                "SELECT region, node, cut, body, sum FROM node WHERE number = ? AND cut <= ? "
-                "ORDER BY region, node, cut",
-                (number, cut),
-            )
-            loading.load_key(stored, row, parts, nodes)
+        steps = load_keys(stored)
+        rows: Any = None
+        while True:
+            try:
+                # A generator that has not begun accepts only `None`.
+                sql, parameters = steps.send(rows)
+            except StopIteration:
+                return
+            rows = await self._read(sql, parameters)
 
     async def _drop_unfinished(self, stored: Stored) -> None:
         """Deletes the rows of a checkpoint that a stop interrupted before they became valid.

@@ -286,15 +286,18 @@ async def run(config: RegionConfig, make_engine: Callable[[EngineState], Engine]
     read_identity(config.data)
     check_writable(config.data)
     database = Database(config.data, files=DataFiles(config.data / FILE_NAME))
+    # The objects that a start makes live as long as the process. To look for garbage among them
+    # would take a sixth of the start.
+    gc.disable()
     region: Optional[Region] = None
     try:
         driver = await _start(config, database, make_engine)
         region = Region(config, driver, database)
-        # The objects made by the start live as long as the process. `gc.freeze` keeps the garbage
-        # collector from walking them while clients wait.
+        # `gc.freeze` keeps the garbage collector from walking them while clients wait.
         gc.collect()
         gc.freeze()
         gc.set_threshold(20_000, 20, 50)
+        gc.enable()
         await region.start()
         await region.stop_wanted.wait()
         if region.failure is not None:
@@ -304,6 +307,7 @@ async def run(config: RegionConfig, make_engine: Callable[[EngineState], Engine]
     except asyncio.CancelledError:
         pass
     finally:
+        gc.enable()
         if region is None:
             await database.close()
         else:

@@ -19,6 +19,7 @@ def explain(state: EngineState, key: bytes, wanted: int) -> list[Reply]:
     """The state of a key as flat facts; `wanted` is an entry ID or -1."""
     stream = state.keyspace.get(key) or Stream(key, state.keyspace.limits)
     winner = stream.winning_deadline()
+    rare = stream.read_rare()
     facts: list[Reply] = [
         b"key",
         key,
@@ -52,12 +53,12 @@ def explain(state: EngineState, key: bytes, wanted: int) -> list[Reply]:
                 b"never" if at_ms == NEVER else at_ms,
                 int(winner is not None and winner[0] == dot),
             ]
-            for dot, at_ms in sorted(stream.deadlines.items())
+            for dot, at_ms in sorted(rare.deadlines.items())
         ],
         b"configurations",
         [
             [_dot(*dot), duration_s, maxsize]
-            for dot, (duration_s, maxsize) in sorted(stream.configurations.items())
+            for dot, (duration_s, maxsize) in sorted(rare.configurations.items())
         ],
         b"groups",
         _groups(stream),
@@ -71,8 +72,8 @@ def explain(state: EngineState, key: bytes, wanted: int) -> list[Reply]:
 
 def _groups(stream: Stream) -> list[Reply]:
     reply: list[Reply] = []
-    for name in sorted(stream.groups):
-        for dot, create in sorted(stream.groups[name].creates.items()):
+    for name, group in sorted(stream.read_rare().groups.items()):
+        for dot, create in sorted(group.creates.items()):
             start, acked = place_reply(create.start), flat_spans(create.acked)
             reply.append(
                 MapReply([b"name", name, b"create", _dot(*dot), b"start", start, b"acked", acked])
@@ -82,11 +83,12 @@ def _groups(stream: Stream) -> list[Reply]:
 
 def tombstones(state: EngineState, stream: Stream) -> list[Reply]:
     """The group tombstones of a key: [group, vector], `*` for those of all its groups (S6.1)."""
+    rare = stream.read_rare()
     reply: list[Reply] = [
-        [name, flat_vector(stream.tombstones[name])] for name in sorted(stream.tombstones)
+        [name, flat_vector(tombstone)] for name, tombstone in sorted(rare.tombstones.items())
     ]
-    if stream.tombstone_of_all:
-        reply.append([b"*", flat_vector(stream.tombstone_of_all)])
+    if rare.tombstone_of_all:
+        reply.append([b"*", flat_vector(rare.tombstone_of_all)])
     if state.keyspace.flush_tombstone:
         reply.append([b"* (FLUSHALL)", flat_vector(state.keyspace.flush_tombstone)])
     return reply
@@ -97,8 +99,7 @@ def _entries(stream: Stream, wanted: int) -> list[Reply]:
     reply: list[Reply] = []
     for region_id, counter in merge.with_id(stream.logs, wanted):
         groups: list[Reply] = []
-        for name in sorted(stream.groups):
-            group = stream.groups[name]
+        for name, group in sorted(stream.read_rare().groups.items()):
             given = group.delivery.given.get(region_id)
             pending = group.delivery.pel.get(region_id, counter, wanted)
             groups.append(

@@ -44,9 +44,10 @@ def remove_losers(state: EngineState) -> None:
 
 def remove_all_losers(state: EngineState) -> None:
     """Removes this region's losing adds among all pairs, first of all once it may issue again."""
-    for key in list(state.keyspace.keys):
-        stream = state.keyspace.keys[key]
-        for pair in stream.pairs.everything():
+    for key, stream in list(state.keyspace.keys.items()):
+        if stream.rare is None:
+            continue
+        for pair in stream.rare.pairs.everything():
             if pair.region_id == state.members.region_id:
                 _remove_losers_of(state, key, pair.pid, pair.iid)
 

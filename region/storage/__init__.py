@@ -12,6 +12,7 @@ Reading order:
 - `checkpoint`: checkpoints of changed keys.
 - `slices`: the rows of captured keys, in transactions of bounded size.
 - `loading`: the start, from the checkpoint and the log after it.
+- `key_loading`: the keys of the checkpoint, read side by side with their parts and nodes.
 - `salvage`: blocks of a damaged log, for the recovery of a rebuilt region.
 - `wal`: damage in SQLite's write-ahead log.
 """

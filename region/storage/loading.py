@@ -5,8 +5,8 @@ Each key replays the log from the position that its checkpoint reflects.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Optional
+from collections.abc import Iterable
+from typing import Optional
 
 from anabranch.crdt.apply import apply_block
 from anabranch.crdt.encoding import Malformed
@@ -14,11 +14,8 @@ from anabranch.crdt.idempotency import PairLimits
 from anabranch.crdt.join import join
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.local import apply_local, read_records
-from anabranch.crdt.node import PackedNode
 from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.snapshot import read_snapshot
-from anabranch.crdt.state import push_node, read_converged, read_local, read_node
-from anabranch.crdt.stream import Stream
 from anabranch.crdt.vector import Vector
 from anabranch.region.engine.errors import Damaged, StorageError
 from anabranch.region.engine.rows import BlockRow, RecordsRow, Row, SnapshotRow
@@ -26,7 +23,6 @@ from anabranch.region.storage import sums
 from anabranch.region.storage.checkpoint import checked, read_region_state
 from anabranch.region.storage.log import LogSize, check_of
 from anabranch.region.storage.schema import SCHEMA_VERSION, UPGRADES
-from anabranch.region.storage.slices import GONE
 
 
 class Stored:
@@ -129,77 +125,6 @@ def begin(
         stored.position = stored.replay_from = state.position
         stored.clock_ms = max(stored.clock_ms, state.clock_ms)
     return stored
-
-
-def load_key(
-    stored: Stored, row: Sequence[Any], parts: Iterable[Sequence[Any]], nodes: Iterable[Any]
-) -> None:
-    """Loads one key of the checkpoint.
-
-    `row` is (key, number, cut, position, sum), `parts` are (part, body, sum) in order, `nodes`
-    are (region_id, node number, cut, body, sum) in order, several cuts of a node ascending.
-
-    Raises:
-        Damaged: The key is damaged.
-    """
-    key, number, cut, position, found = row
-    try:
-        sums.require(found, sums.of_key(key, number, cut, position))
-        stored.skip_keys[key] = position
-        stored.cut = max(stored.cut, cut)
-        if number == GONE:
-            stored.gone[key] = position
-            return
-        body = _joined(number, cut, parts)
-        _load_stream(stored, key, number, body, _newest(number, nodes))
-    except (Malformed, ValueError, TypeError, AttributeError) as error:
-        raise Damaged(f"the checkpoint of key {key!r} is damaged: {error}") from error
-    stored.numbers[key] = number
-    stored.cuts[number] = cut
-
-
-def _joined(number: int, cut: int, parts: Iterable[Sequence[Any]]) -> bytes:
-    bodies: list[bytes] = []
-    for part, body, found in parts:
-        sums.require(found, sums.of_part(number, cut, part, body))
-        bodies.append(body)
-    return b"".join(bodies)
-
-
-def _newest(number: int, nodes: Iterable[Sequence[Any]]) -> list[tuple[int, int, bytes]]:
-    """The nodes that are not gone, each with its newest cut: (region_id, node number, body)."""
-    newest: dict[tuple[int, int], Optional[bytes]] = {}
-    for region_id, node, cut, body, found in nodes:
-        sums.require(found, sums.of_node(number, region_id, node, cut, body))
-        newest[(region_id, node)] = body
-    return [(region, node, body) for (region, node), body in newest.items() if body is not None]
-
-
-def _load_stream(
-    stored: Stored, key: bytes, number: int, state: bytes, nodes: list[tuple[int, int, bytes]]
-) -> None:
-    """Makes the stream of a key; Malformed if its state and nodes do not fit together."""
-    keyspace = stored.keyspace
-    stream = Stream(key, keyspace.limits, keyspace.pair_limits)
-    reader = checked(state)
-    read_local(reader, stream, read_converged(reader, stream))
-    length = reader.varint()
-    read: list[tuple[int, int, int]] = []
-    made: list[PackedNode] = []
-    for region_id, node_number, body in nodes:
-        node = read_node(body)
-        node.number = node_number
-        node.is_unsaved = False
-        read.append((region_id, node.base_counter, len(made)))
-        made.append(node)
-    for region_id, _, index in sorted(read):
-        push_node(stream, region_id, made[index])
-    if stream.length() != length:
-        raise Malformed(f"it has {stream.length()} entries instead of {length}")
-    for log in stream.logs.values():
-        log.next_number = max((node.number for node in log.rax.nodes), default=0) + 1
-    stream.stored_number = number
-    keyspace.put_loaded(stream)
 
 
 def replay(stored: Stored, row: Row, check: bytes) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from anabranch.region.engine.engine import Engine
-from anabranch.region.engine.replies import REPLY_LATER
+from anabranch.region.engine.replies import REPLY_LATER, ErrorReply
 from anabranch.region.engine.session import Session
 from tests.support.engines import single
 
@@ -89,3 +91,28 @@ def test_a_flush_of_many_keys_is_noted_in_slices() -> None:
     assert engine.execute(session, [b"DBSIZE"], 1010) == 1
     keyspace.free_some()
     assert len(keyspace.dirty) == KEYS and not keyspace.is_freeing()
+
+
+READS = [
+    "XLEN k", "XRANGE k - +", "XREVRANGE k + -", "XREAD STREAMS k 0", "XINFO STREAM k",
+    "XINFO STREAM k FULL", "XINFO GROUPS k", "XGROUP DESTROY k g", "XPENDING k g",
+    "XACK k g 1-1", "XREADGROUP GROUP g c STREAMS k >", "XDEL k 1-1", "XTRIM k MAXLEN 10",
+    "EXISTS k", "TYPE k", "TTL k", "PERSIST k", "EXPIRETIME k", "SCAN 0", "KEYS *", "RANDOMKEY",
+    "DBSIZE", "INFO", "CRDT.EXPLAIN k", "CRDT.GROUPS k", "CRDT.LOG k 1 - + COUNT 5",
+    "XIDMP CFGGET k", "RENAME k k", "WATCH k",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", READS)
+def test_a_look_at_a_plain_key_gives_it_no_rare_parts(command: str) -> None:
+    """Their place is larger than all else of a small key, and would stay."""
+    engine = single(1, 1000)
+    session = engine.connect("127.0.0.1:5", "127.0.0.1:7", 1000)
+    for _ in range(3):
+        engine.execute(session, b"XADD k * f v".split(), 1000)
+    commit(engine, 1000)
+    reply = engine.execute(session, command.encode().split(), 1000)
+    assert not (isinstance(reply, ErrorReply) and "unknown" in reply.message), reply.message
+    engine.tick(2000)
+    commit(engine, 2000)
+    assert engine.keyspace.keys[b"k"].rare is None

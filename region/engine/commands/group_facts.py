@@ -46,8 +46,8 @@ def groups(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     stream = state.existing(argv[1])
     found: list[Reply] = []
     if stream is not None:
-        for name in sorted(stream.groups):
-            found.append(_group(stream, stream.groups[name], start, end, count))
+        for _, group in sorted(stream.read_rare().groups.items()):
+            found.append(_group(stream, group, start, end, count))
     return MapReply(
         [
             b"key",

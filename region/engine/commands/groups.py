@@ -82,7 +82,7 @@ def create(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
         raise CommandError(NEEDS_KEY)
     at_vector = argv[4] == b"$"
     start_id = 0 if at_vector else entry_id(argv[4])
-    if stream is not None and argv[3] in stream.groups:
+    if stream is not None and stream.find_group(argv[3]) is not None:
         raise CommandError("BUSYGROUP Consumer Group name already exists")
     state.writer.require_issue()
     if stream is None:
@@ -120,7 +120,7 @@ def set_id(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 def destroy(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """XGROUP DESTROY key group: delete-wins (S6.1); returns 1 if the group existed, else 0."""
     stream = _stream(state, argv[2])
-    if argv[3] not in stream.groups:
+    if stream.find_group(argv[3]) is None:
         return 0
     state.writer.require_issue()
     state.writer.issue(DestroyGroup(argv[2], argv[3]))

@@ -40,6 +40,7 @@ def _head(state: EngineState, stream: Stream) -> list[Reply]:
     first = merge.first_entry(stream.logs)
     nodes = sum(len(log.rax.nodes) for log in stream.logs.values())
     duration_s, maxsize = configuration(state, stream)
+    pairs = stream.read_rare().pairs
     return [
         b"length",
         stream.length(),
@@ -60,9 +61,9 @@ def _head(state: EngineState, stream: Stream) -> list[Reply]:
         b"idmp-maxsize",
         maxsize,
         b"pids-tracked",
-        stream.pairs.count_answering_producers(),
+        pairs.count_answering_producers(),
         b"iids-tracked",
-        stream.pairs.count_answering(),
+        pairs.count_answering(),
         b"iids-added",
         stream.iids_added,
         b"iids-duplicates",
@@ -76,7 +77,7 @@ def stream_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     if len(argv) == 3:
         tail: list[Reply] = [
             b"groups",
-            len(stream.groups),
+            len(stream.group_names()),
             b"first-entry",
             _entry(merge.first_entry(stream.logs)),
             b"last-entry",
@@ -94,7 +95,7 @@ def stream_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
         count = 10
     entries = EntriesReply(merge.forward(stream.logs, 0, ids.MAX_ID, count or -1))
     groups: list[Reply] = [
-        _full_group(stream, stream.groups[name], count) for name in sorted(stream.groups)
+        _full_group(stream, group, count) for _, group in sorted(stream.read_rare().groups.items())
     ]
     return MapReply([*_head(state, stream), b"entries", entries, b"groups", groups])
 
@@ -163,8 +164,7 @@ def groups(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """XINFO GROUPS key: the live groups of a stream, by name."""
     stream = _stream(state, argv[2])
     reply: list[Reply] = []
-    for name in sorted(stream.groups):
-        group = stream.groups[name]
+    for name, group in sorted(stream.read_rare().groups.items()):
         reply.append(
             MapReply(
                 [
