@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
+import sys
 from types import FrameType
 from typing import Final
 
@@ -15,9 +17,7 @@ from anabranch.console.player import Player
 from anabranch.console.security import Guard
 from anabranch.region.config import Address
 
-# The console is less urgent than a region on the same machine. Each time it woke up, it took the
-# processor from a thread of the region, which then waited (`anabranch bench
-# acceptance.watched_rate` shows for how long).
+# See `_give_way`.
 _NICENESS: Final = 10
 # Requests that have not ended so long after a signal are dropped.
 _STOP_S: Final = 2
@@ -41,6 +41,20 @@ class _Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
+def _give_way() -> None:
+    """Makes this process less urgent than a region on the same machine.
+
+    Each time it woke up, it took the processor from a thread of the region, which then waited
+    (`anabranch bench acceptance.watched_rate` shows for how long). A batch process of Linux takes
+    no processor from others when it wakes up: it gets its turn some milliseconds later.
+    """
+    os.nice(_NICENESS)
+    if sys.platform == "linux":
+        # Some containers forbid it.
+        with contextlib.suppress(OSError):
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+
+
 def serve(console: Console, listen: Address, hosts: list[str], greeting: str) -> None:
     """Serves until SIGINT or SIGTERM.
 
@@ -59,7 +73,7 @@ def serve(console: Console, listen: Address, hosts: list[str], greeting: str) ->
         limit_concurrency=200,
     )
     server = _Server(config, console, greeting)
-    os.nice(_NICENESS)
+    _give_way()
     try:
         server.run()
     except KeyboardInterrupt:

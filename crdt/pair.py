@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final, Optional
 
 from mypy_extensions import mypyc_attr
-from xxhash import xxh3_128_intdigest
+from xxhash import xxh3_128_digest, xxh3_128_intdigest
 
-from anabranch.crdt.encoding import put_varint
+from anabranch.crdt.encoding import with_length
 from anabranch.crdt.ids import MAX_HALF, make
 from anabranch.crdt.vector import Dot, Vector, covers
 
@@ -20,13 +20,11 @@ def automatic_iid(fields: list[bytes]) -> bytes:
     The iid is a sum, so the order of the pairs does not matter and equal pairs do not cancel out.
     It is part of the wire contract.
     """
+    if len(fields) == 2:
+        return xxh3_128_digest(with_length(fields[0]) + fields[1])
     total = 0
     for index in range(0, len(fields), 2):
-        pair = bytearray()
-        put_varint(pair, len(fields[index]))
-        pair += fields[index]
-        pair += fields[index + 1]
-        total += xxh3_128_intdigest(pair)
+        total += xxh3_128_intdigest(with_length(fields[index]) + fields[index + 1])
     return (total & _IID_MASK).to_bytes(16, "big")
 
 

@@ -274,6 +274,13 @@ class Hub(Opening):
         self.snapshots.serve(self.engine, steady_ms)
         self._send_committed()
         self._announce(now_ms)
+        self._release_tail()
+
+    def _release_tail(self) -> None:
+        """Releases the rows that every sender has read: without one, all of them."""
+        logs = [one.sender.log for one in self._connections.values() if one.sender is not None]
+        read = [log.cursor for log in logs if log.is_located]
+        self.tail.release(min(read, default=self.tail.position))
 
     def _refuse_lost(self, now_ms: int) -> None:
         """Refuses the connections of members that were said to be lost while connected (S13.8)."""

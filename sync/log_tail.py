@@ -1,7 +1,8 @@
 """The end of the committed effect log, in memory.
 
 Senders serve a peer that keeps up from the tail, without reading the disk. The driver reports every
-commit to the tail, in the order of the log. The tail also keeps the floor of the log: the vector
+commit to the tail, in the order of the log. What all senders have read is released, but for a small
+part that serves links which come back soon. The tail also keeps the floor of the log: the vector
 that a peer must hold for the log to reach back to the blocks that the peer lacks (S2.6).
 """
 
@@ -15,12 +16,14 @@ from anabranch.sync.interfaces import Row
 
 # Memory of a row in addition to the body of its block, in the compiled build.
 _ROW_OVERHEAD_BYTES: Final = 320
+# The part of the tail's size that is not released.
+_KEPT_PART: Final = 64
 # Most dropped rows at the beginning of the lists before the lists are cut.
 _DROPPED_MAX: Final = 512
 
 
 class LogTail:
-    """The last rows of the log, about `bytes_max` bytes of blocks.
+    """The last rows of the log, at most about `bytes_max` bytes of blocks.
 
     `position` is the position up to which the log is on disk.
     """
@@ -32,9 +35,9 @@ class LogTail:
         self._bytes_max: Final = bytes_max
         # Every block row on disk after this position is here.
         self._base = position
-        self._rows: list[Row] = []
+        self._rows: list[Optional[Row]] = []
         self._positions: list[int] = []
-        # Rows before this index are dropped.
+        # Rows before this index are dropped, and None.
         self._first = 0
 
     # -- reports of the driver
@@ -60,7 +63,18 @@ class LogTail:
     def cut_off(self, position: int, floor: Vector) -> None:
         """Drops the rows up to a position, before retention deletes them; the floor rises first."""
         self.raise_floor(floor)
-        while self._first < len(self._rows) and self._positions[self._first] <= position:
+        self._drop(position, 0)
+
+    def release(self, position: int) -> None:
+        """Drops rows up to a position, but for the newest: who needs one later reads the disk."""
+        self._drop(position, self._bytes_max // _KEPT_PART)
+
+    def _drop(self, position: int, bytes_kept: int) -> None:
+        while (
+            self._first < len(self._rows)
+            and self._positions[self._first] <= position
+            and self.bytes > bytes_kept
+        ):
             self._drop_first()
 
     def committed(self, position: int) -> None:
@@ -68,8 +82,11 @@ class LogTail:
         self.position = position
 
     def _drop_first(self) -> None:
+        row = self._rows[self._first]
+        assert row is not None
         self._base = self._positions[self._first]
-        self.bytes -= _size(self._rows[self._first])
+        self.bytes -= _size(row)
+        self._rows[self._first] = None
         self._first += 1
         if self._first > _DROPPED_MAX:
             del self._rows[: self._first]
@@ -98,6 +115,7 @@ class LogTail:
         size = 0
         while index < len(self._rows):
             row = self._rows[index]
+            assert row is not None
             if found and size + len(row.block.body) > bytes_max:
                 break
             found.append(row)

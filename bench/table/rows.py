@@ -108,6 +108,7 @@ _MEMORY: Final = (
 _START: Final = (
     _limit("start.reply", "start with 5,000,000 entries, to the first reply", "start", S, 0.5),
     _limit("start.speed", "the same, to full speed", "start", RATIO, 1.0),
+    Row("start.keys", "start with 100,000 keys of one entry, to the first reply", "start", S),
 )
 _PEERS: Final = (
     Row("peers.writer", "writer with two peers, `-P 16`", "peers", ALONE, at_least=0.85),

@@ -19,7 +19,7 @@ from typing import Final, Optional
 from anabranch.crdt.adds import IdempotentAdds, room_after
 from anabranch.crdt.encoding import Reader
 from anabranch.crdt.ids import MAX_HALF, SEQ_STRIDE, make
-from anabranch.crdt.node import decode_fields
+from anabranch.crdt.node import decode_fields, decode_names, with_values
 from anabranch.crdt.pair import automatic_iid
 from anabranch.crdt.stream import Stream
 from anabranch.region.engine.journal import Journal
@@ -179,8 +179,9 @@ class RunOfAdds:
 
     def _automatic_iids(self, adds: IdempotentAdds) -> list[bytes]:
         """The iids that are made of the fields of entries (S9.5)."""
+        names = decode_names(adds.names)
         return [
-            automatic_iid(decode_fields(adds.names, Reader(payload).bytes_()))
+            automatic_iid(with_values(names, Reader(payload).bytes_()))
             for payload in adds.payloads()
         ]
 

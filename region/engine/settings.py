@@ -198,7 +198,7 @@ ALL: list[Setting] = [
     Setting(
         "crdt-log-tail-max-bytes",
         16 << 20,
-        "Bytes of the newest blocks kept in memory, from which peers that keep up are served.",
+        "Most bytes of new blocks kept in memory for connected peers that have yet to read them.",
         minimum=1,
         is_bytes=True,
         mutable=False,

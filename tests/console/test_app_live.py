@@ -311,3 +311,4 @@ def test_the_console_gives_way_to_the_regions(console: ConsoleProcess) -> None:
     """It took the processor from a region that was written to, each time that it looked."""
     niceness = os.getpriority(os.PRIO_PROCESS, console.process.pid)
     assert niceness == min(os.getpriority(os.PRIO_PROCESS, 0) + 10, 19)
+    assert os.sched_getscheduler(console.process.pid) == os.SCHED_BATCH

@@ -395,6 +395,32 @@ def test_a_sender_that_joins_a_snapshot_holds_its_own_receivers_back() -> None:
         assert world.engines[3].joins == 1
 
 
+def test_rows_that_every_sender_has_read_are_released() -> None:
+    """A region once kept 16 MB of blocks in memory which nobody was going to ask for."""
+    world = World(mesh(1, 2, 3), tail_bytes=16 << 20)
+    log = world.engines[1].log
+    tail, kept = log.tail, (16 << 20) // 64
+    world.engines[1].write("one")
+    world.settle()
+    # A peer that reads nothing has its rows kept, until it is gone.
+    world.paused.add(3)
+    for _ in range(30):
+        world.engines[1].write(bytes(100_000).hex())
+        world.run(20)
+    assert world.engines[2].vector == world.engines[1].vector
+    assert tail.bytes > 1_000_000 > 2 * kept
+    world.cut(1, 3)
+    world.cut(2, 3)
+    world.step()
+    assert tail.bytes <= kept
+    # It gets what it lacks from the disk.
+    world.paused.clear()
+    reads = log.reads
+    world.heal(1, 3)
+    world.settle()
+    assert log.reads > reads
+
+
 def test_a_fork_is_refused_by_both_and_stays_closed() -> None:
     """S13.5: a region restored without saying so reused its counters for another history."""
     world = World(mesh(1, 2))
