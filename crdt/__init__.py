@@ -28,6 +28,7 @@ Reading order:
 - `pair`: an idempotent add, and when two of them are a conflict.
 - `pair_queue`: the pairs of one producer, oldest first.
 - `idempotency`: the idempotency pairs of one stream.
+- `header`: the newest add of each region, and its newest effect, on one key.
 - `stream`: the state of one key.
 - `undelivered`: the entries that `XREADGROUP >` would still deliver.
 - `acknowledge`: the choice of the acknowledgements that a round announces.

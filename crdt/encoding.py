@@ -102,6 +102,10 @@ class Reader:
         data = self.data
         offset = self.offset
         end = len(data)
+        if offset < end and data[offset] < 128:
+            # Most numbers have one byte.
+            self.offset = offset + 1
+            return data[offset]
         result = 0
         shift = 0
         while True:

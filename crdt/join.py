@@ -37,23 +37,20 @@ def join(
     of `other`, so the caller must not use `other` afterwards. `skip_keys` is as in
     `apply.apply_block`; `now_ms` is the time from which joined pairs are held.
     """
-    for key in {**keyspace.keys, **other.keys}:
-        if skip_keys is not None and skip_keys.get(key, 0) > keyspace.position:
+    for ours in list(keyspace.keys.values()):
+        theirs = other.keys.pop(ours.key, None)
+        if skip_keys is not None and skip_keys.get(ours.key, 0) > keyspace.position:
             continue
-        ours, theirs = keyspace.keys.get(key), other.keys.get(key)
-        if ours is not None and theirs is not None and _is_same(ours, theirs):
+        if theirs is None:
+            theirs = Stream(ours.key, other.limits, other.pair_limits)
+        elif _is_same(ours, theirs):
             keyspace.note_visible(ours)
             continue
-        stream = keyspace.get_or_create(key)
-        _join_stream(
-            keyspace,
-            stream,
-            other,
-            Stream(key, other.limits, other.pair_limits) if theirs is None else theirs,
-            now_ms,
-        )
-        note_change(keyspace, stream)
-        keyspace.drop_if_empty(stream)
+        _join_stream(keyspace, ours, other, theirs, now_ms)
+    # The keys that are left are new here.
+    for key, theirs in other.keys.items():
+        if skip_keys is None or skip_keys.get(key, 0) <= keyspace.position:
+            _join_stream(keyspace, keyspace.create(key), other, theirs, now_ms)
     raise_to(keyspace.flush_tombstone, other.flush_tombstone)
     raise_to(keyspace.flush_clears, other.flush_clears)
     raise_to(keyspace.collected, other.collected)
@@ -71,48 +68,64 @@ def _is_same(ours: Stream, theirs: Stream) -> bool:
     """
     if ours.rare is not None or theirs.rare is not None:
         return False
-    if ours.touched != theirs.touched or ours.header != theirs.header:
+    if not ours.has_same_header(theirs):
         return False
-    our_logs, their_logs = ours.logs, theirs.logs
-    if len(our_logs) != len(their_logs):
+    our_logs = ours.each_log()
+    if len(our_logs) != len(theirs.each_log()):
         return False
-    for region_id, log in our_logs.items():
-        twin = their_logs.get(region_id)
+    for log in our_logs:
+        twin = theirs.find_log(log.region_id)
         if twin is None or not _is_same_log(log, twin):
             return False
     return True
 
 
 def _is_same_log(ours: RegionLog, theirs: RegionLog) -> bool:
-    nodes, twins = ours.rax.nodes, theirs.rax.nodes
-    if ours.trimmed != theirs.trimmed or len(nodes) != len(twins):
+    rax, twins = ours.rax, theirs.rax
+    if ours.trimmed != theirs.trimmed or rax.size() != twins.size():
         return False
-    return all(_is_same_node(node, twin) for node, twin in zip(nodes, twins, strict=True))
+    for index in range(rax.size()):
+        node, twin = rax.node(index), twins.node(index)
+        if len(node.data) != len(twin.data) or not _is_begun_by(node, twin):
+            return False
+    return True
 
 
-def _is_same_node(ours: PackedNode, theirs: PackedNode) -> bool:
+def _is_begun_by(theirs: PackedNode, ours: PackedNode) -> bool:
+    """Whether `theirs` begins with all entries of `ours`, present or deleted as they are there."""
     return (
         ours.base_counter == theirs.base_counter
         and ours.names == theirs.names
-        and ours.data == theirs.data
+        and theirs.data.startswith(ours.data)
     )
 
 
 def _join_stream(
     keyspace: Keyspace, ours: Stream, other: Keyspace, theirs: Stream, now_ms: int
 ) -> None:
+    """Joins a stream of the other side into ours, and notes the change."""
     our_vector = keyspace.vector
     their_vector = other.vector
-    for region_id in {**ours.logs, **theirs.logs}:
-        if join_log(
-            ours,
-            region_id,
-            theirs.logs.get(region_id),
-            our_vector.get(region_id, 0),
-            their_vector.get(region_id, 0),
-        ):
+    region_ids = [log.region_id for log in ours.each_log()]
+    for log in theirs.each_log():
+        if log.region_id not in region_ids:
+            region_ids.append(log.region_id)
+    for region_id in region_ids:
+        our_counter = our_vector.get(region_id, 0)
+        their_counter = their_vector.get(region_id, 0)
+        if join_log(ours, region_id, theirs.find_log(region_id), our_counter, their_counter):
             keyspace.changes.added_keys[ours.key] = None
-        _count_late(keyspace, ours, region_id, our_vector.get(region_id, 0))
+            _count_late(keyspace, ours, region_id, our_counter)
+    if not ours.replace_head(theirs, our_vector):
+        _join_header(ours, theirs, our_vector, their_vector)
+    if ours.rare is not None or theirs.rare is not None:
+        _join_rare(keyspace, ours, other, theirs, now_ms)
+    note_change(keyspace, ours)
+    keyspace.drop_if_empty(ours)
+
+
+def _join_header(ours: Stream, theirs: Stream, our_vector: Vector, their_vector: Vector) -> None:
+    """Joins the header by `join_dotted`, and `touched` by the maximum."""
     heads = join_dotted(
         {(region_id, head[0]): head[1] for region_id, head in ours.header.items()},
         {(region_id, head[0]): head[1] for region_id, head in theirs.header.items()},
@@ -123,8 +136,6 @@ def _join_stream(
     raise_to(touched, theirs.touched)
     ours.set_header({dot[0]: (dot[1], entry_id) for dot, entry_id in heads.items()})
     ours.set_touched(touched)
-    if ours.rare is not None or theirs.rare is not None:
-        _join_rare(keyspace, ours, other, theirs, now_ms)
 
 
 def _join_rare(
@@ -171,20 +182,16 @@ def join_log(
     our_counter: int,
     their_counter: int,
 ) -> int:
-    """Joins a region log by the rule of `join_dotted`; equal nodes are compared as a whole.
+    """Joins a region log by the rule of `join_dotted`; nodes are compared as a whole if possible.
 
     `our_counter` and `their_counter` are the counters of `region_id` in the two vectors. Returns
     the number of entries added.
     """
     ours = stream.log(region_id)
     common = min(our_counter, their_counter)
-    lowest = 0
-    if theirs is not None and theirs.length:
-        cursor = LogCursor(theirs)
-        cursor.seek_counter(0)
-        lowest = cursor.counter
+    lowest = 0 if theirs is None else theirs.first_counter()
     if ours.length:
-        stream.remove_prefix(region_id, min(lowest - 1, common) if lowest else common)
+        ours.remove_prefix(min(lowest - 1, common) if lowest else common)
     if theirs is None:
         return 0
     for counter in _missing_in(theirs, ours, common):
@@ -198,15 +205,16 @@ def join_log(
 def _missing_in(theirs: RegionLog, ours: RegionLog, common: int) -> list[int]:
     """Returns the counters up to `common` that are present in `ours` and not in `theirs`."""
     missing: list[int] = []
-    cursor = LogCursor(theirs)
-    for index in range(len(ours.rax.nodes)):
-        node = ours.rax.nodes[index]
+    cursor: Optional[LogCursor] = None
+    for index in range(ours.rax.size()):
+        node = ours.rax.node(index)
         if node.base_counter >= common:
             break
-        twin = theirs.rax.index_by_counter(ours.rax.first_counters[index])
-        if twin >= 0:
-            if _is_same_node(node, theirs.rax.nodes[twin]):
-                continue
+        twin = theirs.rax.index_by_counter(ours.rax.first_counter(index))
+        if twin >= 0 and _is_begun_by(theirs.rax.node(twin), node):
+            continue
+        if cursor is None:
+            cursor = LogCursor(theirs)
         cursor.seek_counter(node.base_counter)
         scan = node.scan()
         while scan.step() and scan.counter <= common:
@@ -226,12 +234,12 @@ def _append_above(ours: RegionLog, theirs: RegionLog, counter: int) -> int:
     """
     before = ours.length
     rax = theirs.rax
-    for index in range(max(rax.index_by_counter(counter), 0), len(rax.nodes)):
-        node = rax.nodes[index]
+    for index in range(max(rax.index_by_counter(counter), 0), rax.size()):
+        node = rax.node(index)
         if node.base_counter >= counter:
             node.number = 0
             node.is_unsaved = True
-            ours.push(node, rax.first_ids[index], rax.first_counters[index])
+            ours.push(node, rax.first_id(index), rax.first_counter(index))
             continue
         scan = node.scan()
         while scan.step():
@@ -247,8 +255,9 @@ def _count_late(keyspace: Keyspace, stream: Stream, region_id: int, our_counter:
     the highest stable time (S7.7).
     """
     highest = max(stream.xread_high_id, keyspace.late.stable_id)
-    if highest:
-        cursor = LogCursor(stream.log(region_id))
+    log = stream.log(region_id)
+    if highest and log.last_counter_not_above(highest) > our_counter:
+        cursor = LogCursor(log)
         cursor.seek_counter(our_counter)
         while cursor.valid and (entry_id := cursor.id()) <= highest:
             keyspace.late.arrivals += entry_id <= stream.xread_high_id

@@ -123,9 +123,23 @@ class Keyspace:
 
     def get_or_create(self, key: bytes) -> Stream:
         stream = self.keys.get(key)
-        if stream is None:
-            stream = self.keys[key] = Stream(key, self.limits, self.pair_limits)
-            self._note_new(key)
+        return self.create(key) if stream is None else stream
+
+    def create(self, key: bytes) -> Stream:
+        """Makes the stream of a key that is absent."""
+        stream = self.keys[key] = Stream(key, self.limits, self.pair_limits)
+        self._note_new(key)
+        return stream
+
+    def create_read(self, key: bytes) -> Optional[Stream]:
+        """Makes the stream of a key of a snapshot that is read; None if the key is there already.
+
+        A read snapshot is only joined into another keyspace, so it has no scan order, nor counts.
+        """
+        stream = Stream(key, self.limits, self.pair_limits)
+        if self.keys.setdefault(key, stream) is not stream:
+            return None
+        self._digest.note_new(key)
         return stream
 
     def put_loaded(self, stream: Stream) -> None:
@@ -147,8 +161,7 @@ class Keyspace:
     def touch(self, stream: Stream) -> None:
         """Notes that a key changed, for the checkpoint, the digest and the counts."""
         key = stream.key
-        if key not in self.dirty:
-            self.dirty[key] = self.position
+        self.dirty.setdefault(key, self.position)
         self.unseen.uncounted[key] = None
         self._digest.note_changed(stream)
         self.note_unrecorded(key)
@@ -165,8 +178,7 @@ class Keyspace:
         Local group state is not part of the digest, nor of snapshots.
         """
         self.unseen.uncounted[stream.key] = None
-        if stream.key not in self.dirty:
-            self.dirty[stream.key] = self.position
+        self.dirty.setdefault(stream.key, self.position)
 
     def drop_if_empty(self, stream: Stream) -> None:
         """Drops a key that holds no state."""

@@ -73,6 +73,16 @@ class Rax:
         assert only is not None and index == 0
         return only
 
+    def first_id(self, index: int) -> int:
+        """Returns the ID of the first entry, present or deleted, of the node at `index`."""
+        if self._arrays is not None:
+            return self._arrays.first_ids[index]
+        return (self._ms << 64) | self._seq
+
+    def first_counter(self, index: int) -> int:
+        """Returns the counter of the first entry, present or deleted, of the node at `index`."""
+        return self._counter if self._arrays is None else self._arrays.first_counters[index]
+
     def last(self) -> Optional[PackedNode]:
         if self._arrays is not None:
             return self._arrays.nodes[-1]

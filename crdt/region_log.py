@@ -352,6 +352,18 @@ class RegionLog:
             index -= 1
         return 0
 
+    def first_counter(self) -> int:
+        """Returns the counter of the first present entry; 0 if there is none."""
+        for index in range(self.rax.size()):
+            node = self.rax.node(index)
+            if node.deleted == 0:
+                return self.rax.first_counter(index)
+            scan = node.scan()
+            while scan.step():
+                if not scan.flags & DELETED:
+                    return scan.counter
+        return 0
+
     def last_counter(self) -> int:
         """Returns the counter of the last entry, present or deleted, of the last node; 0 if none.
 

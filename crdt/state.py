@@ -195,8 +195,9 @@ def read_converged(reader: Reader, stream: Stream) -> int:
         stream.configurations[dot] = (duration_s, reader.varint())
     _read_until_stable(reader, stream)
     if version >= 3:
-        for region_id, counter in reader.vector().items():
-            stream.log(region_id).trimmed = counter
+        for _ in range(reader.count()):
+            region_id = reader.varint()
+            stream.log(region_id).trimmed = reader.varint()
     return version
 
 

@@ -10,8 +10,8 @@ from typing import Final, Optional
 from mypy_extensions import mypyc_attr
 
 from anabranch.crdt.groups import Create, Group
+from anabranch.crdt.header import Header
 from anabranch.crdt.idempotency import PairLimits, Pairs
-from anabranch.crdt.ids import MAX_HALF
 from anabranch.crdt.region_log import NodeLimits, RegionLog
 from anabranch.crdt.vector import Dot, Vector, covers, dot_order
 
@@ -44,32 +44,23 @@ class Rare:
 
 
 @mypyc_attr(acyclic=True)
-class Stream:
+class Stream(Header):
     """One stream key. `exists_at` says whether a client sees it; its state may outlive that.
 
-    A region can hold millions of streams. So a part is made when it is needed, and what has one
-    region in nearly every stream is kept without a dict: `logs`, `header` and `touched` make one
-    for the reader then. They are changed by methods.
+    A region can hold millions of streams. So a part is made when it is needed, and the region log
+    of a stream that has only one is kept without a dict: `logs` makes one for the reader then.
     """
 
     def __init__(
         self, key: bytes, limits: NodeLimits, pair_limits: Optional[PairLimits] = None
     ) -> None:
+        super().__init__()
         self.key = key
         self.limits = limits
         self._pair_limits: Final = pair_limits
         # The first region log, and all of them once there are several.
         self._log: Optional[RegionLog] = None
         self._logs: Optional[dict[int, RegionLog]] = None
-        # The header while it has one region: region_id (0: it is empty), counter and halves of the
-        # entry ID. Otherwise the dict.
-        self._head_region = 0
-        self._head_counter = 0
-        self._head_ms = 0
-        self._head_seq = 0
-        self._heads: Optional[dict[int, tuple[int, int]]] = None
-        # None: as `touched` the counters of the header are valid.
-        self._touched: Optional[Vector] = None
         # None: the stream has nothing of it. The properties of the same names make it.
         self.rare: Optional[Rare] = None
         # -- local statistics (S3.4)
@@ -172,83 +163,7 @@ class Stream:
         rare = self.rare
         return [] if rare is None else list(rare.groups)
 
-    # -- header
-
-    @property
-    def header(self) -> dict[int, tuple[int, int]]:
-        """region_id → (counter, entry ID) of its newest add or XSETID; observed-remove (S3)."""
-        if self._heads is not None:
-            return self._heads
-        if self._head_region == 0:
-            return {}
-        return {self._head_region: (self._head_counter, (self._head_ms << 64) | self._head_seq)}
-
-    def note_head(self, region_id: int, counter: int, ms: int, seq: int) -> None:
-        """The newest add or XSETID of a region has this counter and ID."""
-        if self._heads is None:
-            if self._head_region in (0, region_id):
-                self._head_region = region_id
-                self._head_counter = counter
-                self._head_ms = ms
-                self._head_seq = seq
-                return
-            self._heads = self.header
-        self._heads[region_id] = (counter, (ms << 64) | seq)
-
-    def set_header(self, header: dict[int, tuple[int, int]]) -> None:
-        """Replaces the header; `touched` stays."""
-        if self._touched is None and header != self.header:
-            self._touched = self.touched
-        self._heads = None
-        self._head_region = 0
-        for region_id, (counter, entry_id) in header.items():
-            self.note_head(region_id, counter, entry_id >> 64, entry_id & MAX_HALF)
-
-    def has_header(self) -> bool:
-        return self._head_region != 0
-
-    @property
-    def touched(self) -> Vector:
-        """region_id → counter of its newest effect on this key."""
-        if self._touched is not None:
-            return self._touched
-        return {region_id: head[0] for region_id, head in self.header.items()}
-
-    def touch(self, region_id: int, counter: int) -> None:
-        """The newest effect of a region on this key has this counter. `note_head` comes before."""
-        if self._touched is None:
-            if self._heads is None:
-                known = self._head_counter if self._head_region == region_id else 0
-            else:
-                known = self._heads[region_id][0] if region_id in self._heads else 0
-            if known == counter:
-                return
-            self._touched = self.touched
-        self._touched[region_id] = counter
-
-    def set_touched(self, touched: Vector) -> None:
-        self._touched = None
-        if touched != self.touched:
-            self._touched = touched
-
     # -- existence
-
-    def last_id(self) -> int:
-        """Returns the highest ID in the header (S3.2); 0 if the header is empty."""
-        if self._heads is None:
-            return (self._head_ms << 64) | self._head_seq if self._head_region else 0
-        highest = 0
-        for _, entry_id in self._heads.values():
-            if entry_id > highest:
-                highest = entry_id
-        return highest
-
-    def last_halves(self) -> tuple[int, int]:
-        """Returns the halves of `last_id`."""
-        if self._heads is None:
-            return (self._head_ms, self._head_seq) if self._head_region else (0, 0)
-        last_id = self.last_id()
-        return last_id >> 64, last_id & MAX_HALF
 
     def length(self) -> int:
         if self._logs is None:
@@ -347,19 +262,31 @@ class Stream:
             return self._logs
         return {} if self._log is None else {self._log.region_id: self._log}
 
-    def log(self, region_id: int) -> RegionLog:
-        """Returns the log of a region; makes it if there is none."""
+    def each_log(self) -> list[RegionLog]:
+        """Returns the region logs, in the order in which they were made."""
+        if self._logs is not None:
+            return list(self._logs.values())
+        return [] if self._log is None else [self._log]
+
+    def find_log(self, region_id: int) -> Optional[RegionLog]:
+        """Returns the log of a region; None if there is none."""
         log = self._log
         if log is not None and log.region_id == region_id:
             return log
-        if log is None:
-            self._log = made = RegionLog(region_id, self.limits)
-            return made
-        if self._logs is None:
-            self._logs = {log.region_id: log}
-        found = self._logs.get(region_id)
+        return None if self._logs is None else self._logs.get(region_id)
+
+    def log(self, region_id: int) -> RegionLog:
+        """Returns the log of a region; makes it if there is none."""
+        found = self.find_log(region_id)
         if found is None:
-            found = self._logs[region_id] = RegionLog(region_id, self.limits)
+            found = RegionLog(region_id, self.limits)
+            first = self._log
+            if first is None:
+                self._log = found
+            elif self._logs is None:
+                self._logs = {first.region_id: first, region_id: found}
+            else:
+                self._logs[region_id] = found
         return found
 
     def configuration(self) -> Optional[tuple[int, int]]:
@@ -387,7 +314,7 @@ class Stream:
 
     def remove_prefix(self, region_id: int, counter: int) -> int:
         """Removes a prefix of a region log; returns the number of entries removed."""
-        log = self.logs.get(region_id)
+        log = self.find_log(region_id)
         if log is None:
             return 0
         return log.remove_prefix(counter)[0]
@@ -399,7 +326,7 @@ class Stream:
         log.trimmed = max(log.trimmed, counter)
 
     def remove_entry(self, region_id: int, counter: int) -> bool:
-        log = self.logs.get(region_id)
+        log = self.find_log(region_id)
         entry_id = -1 if log is None else log.remove(counter)
         self.note_deleted(entry_id)
         return entry_id >= 0
