@@ -235,35 +235,58 @@ class SnapshotCut:
         yield bytes(chunk)
 
 
+class SnapshotReader:
+    """Reads a snapshot, chunk by chunk in their order."""
+
+    def __init__(self, limits: NodeLimits) -> None:
+        self._keyspace: Final = Keyspace(0, limits)
+        # The key whose nodes come next.
+        self._stream: Optional[Stream] = None
+        # Number of records still to come; -1: the head has not come yet.
+        self._awaited = -1
+
+    def read(self, chunk: bytes) -> None:
+        """Reads the next chunk; raises Malformed if its records are not valid."""
+        reader = Reader(chunk)
+        while not reader.at_end():
+            self._read_record(Reader(reader.bytes_()))
+
+    def _read_record(self, record: Reader) -> None:
+        kind = record.varint()
+        if kind == _HEAD and self._awaited < 0:
+            _read_head(record, self._keyspace)
+            self._awaited = record.varint() + 1
+        elif kind == _KEY and self._awaited > 0:
+            self._stream = stream = self._keyspace.create_read(record.bytes_())
+            if stream is None:
+                raise Malformed("a snapshot has a key twice")
+            read_converged(record, stream)
+        elif kind == _NODE and self._stream is not None:
+            region_id = record.varint()
+            push_node(self._stream, region_id, read_node(record.data[record.offset :]))
+        else:
+            raise Malformed("a snapshot's records are out of order")
+        self._awaited -= 1
+
+    def finish(self) -> Keyspace:
+        """Returns the keyspace that was cut, without local state.
+
+        Raises Malformed if chunks are missing. The reader is of no further use.
+        """
+        if self._awaited:
+            raise Malformed("a snapshot without its head, or without its end")
+        return self._keyspace
+
+
 def read_snapshot(chunks: list[bytes], limits: NodeLimits) -> Keyspace:
     """Returns the keyspace that was cut, without local state.
 
     Raises Malformed if the chunks are not a whole snapshot.
     """
-    keyspace = Keyspace(0, limits)
-    stream: Optional[Stream] = None
-    # Number of records still to come; -1: the head has not come yet.
-    awaited = -1
+    reader = SnapshotReader(limits)
     for chunk in chunks:
-        reader = Reader(chunk)
-        while not reader.at_end():
-            record = Reader(reader.bytes_())
-            kind = record.varint()
-            if kind == _HEAD and awaited < 0:
-                _read_head(record, keyspace)
-                awaited = record.varint() + 1
-            elif kind == _KEY and awaited > 0:
-                stream = keyspace.get_or_create(record.bytes_())
-                read_converged(record, stream)
-            elif kind == _NODE and stream is not None:
-                region_id = record.varint()
-                push_node(stream, region_id, read_node(record.data[record.offset :]))
-            else:
-                raise Malformed("a snapshot's records are out of order")
-            awaited -= 1
-    if awaited:
-        raise Malformed("a snapshot without its head, or without its end")
-    return keyspace
+        reader.read(chunk)
+    return reader.finish()
 
 
 def _read_head(reader: Reader, keyspace: Keyspace) -> None:

@@ -48,6 +48,8 @@ class Hub(Opening):
 
     def _detach(self, connection: PeerConnection) -> None:
         super()._detach(connection)
+        if self._puller.pulling is None:
+            self.engine.drop_read_ahead()
         self._direct_changed()
 
     # -- messages
@@ -94,6 +96,8 @@ class Hub(Opening):
             self._direct_changed()
         elif isinstance(event, Progress):
             self._puller.progress(steady_ms)
+            if event.chunks and self._puller.pulling == peer:
+                self.engine.read_ahead(event.chunks)
         elif isinstance(event, Staged):
             self._join(connection, event, now_ms)
         else:
@@ -244,6 +248,7 @@ class Hub(Opening):
             text = f"joined a snapshot of {staged.bytes} bytes from {name}"
             self._tell(logging.INFO, "snapshot_joined", text, peer=name, bytes=staged.bytes)
         self._puller.joined(self._steady.at(now_ms))
+        self.engine.drop_read_ahead()
         self._announcer.dirty = True
         self._merge_again = True
 

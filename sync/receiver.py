@@ -36,7 +36,10 @@ class Staged:
 
 
 class Progress:
-    """A message of a snapshot came."""
+    """A message of a snapshot came. `chunks`: the chunks staged so far, in the list that grows."""
+
+    def __init__(self, chunks: list[bytes]) -> None:
+        self.chunks = chunks
 
 
 Event = Union[
@@ -254,7 +257,7 @@ class Receiver:
         if isinstance(message, m.SnapshotBegin):
             if message.number == self._snapshot_number:
                 self._snapshot = Staged(message.number, message.vector, message.chains)
-            return [Progress()]
+            return [Progress([])]
         if not isinstance(message, (m.SnapshotChunk, m.SnapshotEnd)):
             raise PeerError(f"{type(message).__name__} is not a message of a sender")
         # A message with another number belongs to a request that was given up.
@@ -272,7 +275,7 @@ class Receiver:
             if staged.bytes > self.limits.snapshot_bytes:
                 raise PeerError(f"a snapshot of more than {self.limits.snapshot_bytes} bytes")
             staged.chunks.append(message.data)
-            return [Progress()]
+            return [Progress(staged.chunks)]
         if message.chunks != len(staged.chunks):
             raise PeerError(
                 f"a snapshot of {message.chunks} chunks ended after {len(staged.chunks)}"

@@ -63,6 +63,8 @@ class Engine:
         # it takes to encode so many bytes.
         self._cut_records: Optional[SnapshotRecords] = None
         self._cut_weight = CUT_WEIGHT
+        # The snapshot under way.
+        self._ahead: Final = merging.ReadAhead(state.keyspace.limits)
         self._next_session_id = 1
         self._was_serving = False
         # Life and recovery as last given to the next commit.
@@ -592,8 +594,23 @@ class Engine:
             finally:
                 self._after_merge()
 
+    def read_ahead(self, chunks: list[bytes]) -> None:
+        """Reads the chunks of a staged snapshot that came since the last call, for its `join`.
+
+        `chunks` is the list to which the caller adds chunks. Another list is another snapshot, and
+        the former one is dropped.
+
+        Raises:
+            PeerError: The snapshot is malformed.
+        """
+        self._ahead.read(chunks)
+
+    def drop_read_ahead(self) -> None:
+        """Drops the snapshot that was read ahead: it is joined, or never will be."""
+        self._ahead.drop()
+
     def join(self, chunks: list[bytes], source: int, now_ms: int) -> None:
-        """Joins a whole staged snapshot in one step (S11).
+        """Joins a whole staged snapshot in one step (S11), most of it read ahead.
 
         Raises:
             PeerError: The snapshot is malformed, forks a chain, or knows a region that is not a
@@ -602,7 +619,7 @@ class Engine:
         self.state.clock.read(now_ms)
         if self._is_taken_from(source):
             try:
-                merging.join_snapshot(self.state, chunks, source)
+                merging.join_snapshot(self.state, self._ahead.take(chunks), chunks, source)
             finally:
                 self._after_merge()
 

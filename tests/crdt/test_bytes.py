@@ -710,6 +710,16 @@ def test_a_snapshot_of_version_1_is_read_and_says_nothing_of_that() -> None:
             read_snapshot(snapshot_of_version(version, keyspace), NodeLimits())
 
 
+def test_a_snapshot_with_a_key_twice_is_malformed() -> None:
+    keyspace = Keyspace(1, NodeLimits())
+    for counter, key in enumerate((b"a", b"b"), 1):
+        receive(keyspace, ns.Add(key, counter << 64, (b"f", b"v")), (1, counter), 1000, True)
+    head, one, other = snapshot_bytes(keyspace, 1)
+    assert sorted(read_snapshot([head, one, other], NodeLimits()).keys) == [b"a", b"b"]
+    with pytest.raises(Malformed, match="twice"):
+        read_snapshot([head, one, one], NodeLimits())
+
+
 # -- local records
 
 

@@ -211,6 +211,8 @@ class FakeEngine:
         self.slow: dict[int, dict[str, int]] = {}  # peer → DELAY and LIMIT in force
         self.merged: list[tuple[int, int, int]] = []  # (source, origin, last)
         self.joins = 0
+        # The chunks of a snapshot that were read ahead; None: nothing is held.
+        self.ahead: Optional[list[bytes]] = None
 
     # -- what tests do
 
@@ -355,6 +357,12 @@ class FakeEngine:
 
     def snapshot_cut(self) -> FakeCut:
         return FakeCut(self)
+
+    def read_ahead(self, chunks: list[bytes]) -> None:
+        self.ahead = chunks
+
+    def drop_read_ahead(self) -> None:
+        self.ahead = None
 
     def join(self, chunks: list[bytes], source: int, now_ms: int) -> None:
         state = json.loads(b"".join(chunks))

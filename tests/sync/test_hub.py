@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from anabranch.crdt.errors import PeerError
 from anabranch.sync.messages import (
     Batch,
     BodyRequest,
@@ -311,6 +312,58 @@ def test_after_a_snapshot_that_broke_the_same_peer_gets_another() -> None:
     world.until(lambda: any(isinstance(message, SnapshotBegin) for _, _, message in world.said))
     assert world.sender(1, 2).sending_snapshot
     world.drop(1, 2)
+    world.settle()
+    assert world.engines[2].joins == 1
+
+
+def pulling() -> World:
+    """A world in which eu has got some chunks of a snapshot, and more are to come."""
+    world = World(mesh(1, 2), settings={"crdt-batch-max-bytes": 16})
+    world.cut(1, 2)
+    for _ in range(20):
+        world.engines[1].write("w")
+        world.step()
+    world.engines[1].log.truncate(0)
+    world.heal(1, 2)
+    world.until(lambda: len(world.engines[2].ahead or []) > 2)
+    return world
+
+
+def test_the_chunks_of_a_snapshot_are_read_as_they_come() -> None:
+    world = pulling()
+    assert world.engines[2].joins == 0
+    world.until(lambda: world.engines[2].joins == 1)
+    assert world.engines[2].ahead is None, "nothing is held after the join"
+
+
+def test_a_lost_link_frees_the_chunks_that_were_read() -> None:
+    world = pulling()
+    world.drop(1, 2)
+    assert world.engines[2].ahead is None
+    world = pulling()
+    world.cut(1, 2)
+    world.run(1000)
+    assert world.engines[2].ahead is None and world.engines[2].joins == 0
+
+
+def test_a_snapshot_that_is_not_needed_any_more_is_freed() -> None:
+    world = pulling()
+    world.engines[2].vector = dict(world.engines[1].vector)
+    world.until(lambda: world.engines[2].ahead is None)
+    assert world.engines[2].joins == 0
+
+
+def test_a_chunk_that_is_malformed_breaks_the_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is read when it comes, so nothing more of that snapshot is taken in."""
+    world = pulling()
+
+    def read_ahead(chunks: list[bytes]) -> None:
+        raise PeerError("the snapshot is malformed")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(world.engines[2], "read_ahead", read_ahead)
+        world.until(lambda: "malformed" in world.engines[2].refusals)
+    assert world.engines[2].ahead is None and world.engines[2].joins == 0
     world.settle()
     assert world.engines[2].joins == 1
 
