@@ -324,9 +324,11 @@ def _join_pairs(
     """Joins the pairs. Only a clear of the other side removes a pair of ours (S11.3).
 
     A region collects pairs by itself, so the absence of a pair does not mean that it was removed.
+    Only a pair that is new here pushes others of its producer out, as the effect of its add does.
     """
     ours.pairs.clear(theirs.clears)
     ours.pairs.clear(other.flush_clears)
+    producers: dict[bytes, None] = {}
     for pair in theirs.pairs.everything():
         if not covers(keyspace.vector, *pair.dot):
             ours.pairs.merge(
@@ -342,5 +344,6 @@ def _join_pairs(
             )
             ours.iids_added += 1
             keyspace.changes.pairs.append((ours.key, pair.pid, pair.iid))
-    for pid in theirs.pairs.producers:
+            producers[pair.pid] = None
+    for pid in producers:
         retire_pairs(keyspace, ours, pid)

@@ -43,7 +43,8 @@ function tell() {
 }
 
 // A click needs the element on which it began. So nothing is drawn anew between the press of a
-// button or of the space bar and its release, unless the release does not come.
+// button or of the space bar and its release, unless the release does not come. What is dragged
+// (a slider) or opened (a list) needs no click.
 const PRESS_MS = 1000;
 let press = 0;
 
@@ -59,7 +60,8 @@ function release() {
 }
 
 const isSpace = (event) => event.key === " " && !event.repeat && event.target.closest?.("button, summary");
-addEventListener("pointerdown", hold, true);
+const isField = (event) => event.target.closest?.("input, select, textarea");
+addEventListener("pointerdown", (event) => isField(event) || hold(), true);
 addEventListener("keydown", (event) => isSpace(event) && hold(), true);
 for (const end of ["pointerup", "pointercancel", "keyup", "blur"]) {
   // The click comes in the same task as the release, after it.

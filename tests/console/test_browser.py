@@ -207,7 +207,17 @@ def test_a_redrawn_map_loses_no_press(open_page: Open) -> None:
     # A press that never ends keeps the page from being drawn for a moment only.
     page.keyboard.down(" ")
     page.evaluate(REDRAW, 9)
+    assert page.inner_text(link) == "up"
     page.wait_for_selector(f'{link}:has-text("9 ms late")')
+    page.keyboard.up(" ")
+    page.wait_for_selector(f'{link}[data-state="cut"]')
+    page.click(link)
+    page.wait_for_selector(f'{link}[data-state="up"]')
+    # A field that is pressed has no click to lose.
+    page.hover("#line")
+    page.mouse.down()
+    page.evaluate(REDRAW, 10)
+    assert page.inner_text(link) == "10 ms late"
 
 
 def test_the_focus_is_visible_everywhere(open_page: Open) -> None:

@@ -206,6 +206,23 @@ def _both_add_the_same_and_then_more(us: Place, eu: Place, more: int) -> tuple[s
     return winner, loser
 
 
+def test_a_snapshot_pushes_pairs_out_only_with_a_new_one() -> None:
+    """S9.3, S11.3: a join has the result of receiving the effects. From simulator seed 19004382.
+
+    A smaller maxsize came with the snapshot of a region that held a pair of the producer, which was
+    known. The older pairs were pushed out, and a retry of one made a second entry.
+    """
+    us, eu, ap = cluster(3)
+    first = [_add(eu, iid) for iid in "ab"]
+    _add(ap, "c")
+    carry(ap, eu)
+    us.ok("XADD", "x", "*", "f", "v")
+    us.ok("XCFGSET", "x", "IDMP-MAXSIZE", 1)
+    carry(ap, us)
+    _take_snapshot(us, eu)
+    assert [_add(eu, iid) for iid in "ab"] == first
+
+
 def test_a_retired_pair_answers_no_retries() -> None:
     """S9.3: a pair beyond maxsize is kept and answers no more; its retry is a new add."""
     us = cluster(2, stream_idmp_maxsize="2")[0]
