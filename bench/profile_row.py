@@ -25,7 +25,7 @@ from anabranch.bench.acceptance.harness import cpu_times
 from anabranch.bench.performance import say
 from anabranch.bench.table.client import Traffic, benchmark, drive
 from anabranch.bench.table.rates import ALWAYS
-from anabranch.bench.table.servers import US, RegionServer, names_of
+from anabranch.bench.table.servers import RegionServer, names_of
 from anabranch.bench.table.workloads import Workload, workloads
 from anabranch.sim.scenario.cluster import ClusterError
 from anabranch.sim.scenario.processes import ProcessCluster
@@ -94,10 +94,7 @@ def sync_us(folder: Path) -> float:
 def _running(fsync: str, peers: int) -> Iterator[RegionServer]:
     """A region that runs, and its peers."""
     with ProcessCluster(names_of(1 + peers), flags={"appendfsync": fsync}) as cluster:
-        if peers:
-            cluster.start_all()
-        else:
-            cluster.start(US)
+        cluster.start_all()
         yield RegionServer(cluster=cluster)
 
 

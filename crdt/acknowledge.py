@@ -17,7 +17,7 @@ def announceable(stream: Stream, group: Group) -> SpansByRegion:
     result: SpansByRegion = {}
     group.delivery.forget_dropped(stream.logs)
     for region_id in group.delivery.given:
-        log = stream.logs.get(region_id)
+        log = stream.find_log(region_id)
         if log is not None and log.length:
             runs = _runs(group, log)
             if runs:

@@ -128,7 +128,7 @@ class LogCursor(Cursor):
         after = int(self._index) + 1
         if (
             self._node is None
-            or (after < rax.size() and rax.first_counters[after] <= counter)
+            or (after < rax.size() and rax.first_counter(after) <= counter)
             or self.before() > counter
         ):
             self._enter(max(rax.index_by_counter(counter), 0))

@@ -138,7 +138,7 @@ def split(
     nodes = log.rax.nodes
     start = _first_node(log, after)
     index = start
-    while index < len(nodes) and log.rax.first_counters[index] <= end:
+    while index < len(nodes) and log.rax.first_counter(index) <= end:
         if index - start >= nodes_max or len(splitter.parts) >= parts_max:
             if splitter.entries or not splitter.parts:
                 splitter.close(nodes[index - 1].last_counter)
@@ -165,7 +165,7 @@ def packed_range(log: RegionLog, after: int, end: int, bytes_max: int) -> tuple[
     index = _first_node(log, after)
     reached = after
     spent = 0
-    while index < len(nodes) and log.rax.first_counters[index] <= end:
+    while index < len(nodes) and log.rax.first_counter(index) <= end:
         node = nodes[index]
         if len(node.data) > bytes_max:
             if spent == 0:

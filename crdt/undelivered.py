@@ -174,7 +174,7 @@ def last_delivered_id(stream: Stream, group: Group) -> int:
     highest = 0
     for region_id, spans in delivery.given.items():
         counter, entry_id = spans.highest_end()
-        log = stream.logs.get(region_id)
+        log = stream.find_log(region_id)
         if entry_id == 0 and counter and log is not None:
             entry_id = max(log.id_at(log.last_counter_up_to(counter)), 0)
         highest = max(highest, entry_id)

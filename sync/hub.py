@@ -282,7 +282,10 @@ class Hub(Opening):
         self._release_tail()
 
     def _release_tail(self) -> None:
-        """Releases the rows that every sender has read: without one, all of them."""
+        """Releases the rows that every sender has read.
+
+        A sender without a place in the log does not count: it begins with a read of the disk.
+        """
         logs = [one.sender.log for one in self._connections.values() if one.sender is not None]
         read = [log.cursor for log in logs if log.is_located]
         self.tail.release(min(read, default=self.tail.position))

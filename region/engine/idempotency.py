@@ -65,7 +65,7 @@ def _remove_losers_of(state: EngineState, key: bytes, pid: bytes, iid: bytes) ->
             is_conflict(own, other, duration_ms) and other.order() < own.order() for other in pairs
         ):
             continue
-        log = stream.logs.get(state.members.region_id)
+        log = stream.find_log(state.members.region_id)
         if log is not None and log.has_counter(own.counter):
             state.journal.begin_command(CONFLICT)
             state.writer.issue(RemoveEntries(key, [own.dot]))

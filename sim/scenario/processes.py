@@ -176,7 +176,8 @@ class ProcessCluster:
             with region.wire() as wire:
                 wire.call("XADD", "started", "*", "by", region.name)
                 wire.call("DEL", "started")
-        self.level()
+        if len(self.regions) > 1:
+            self.level()
 
     def await_answer(self, name: str) -> None:
         """Waits until a region answers PING.

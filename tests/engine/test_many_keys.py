@@ -105,7 +105,7 @@ READS = [
 
 @pytest.mark.parametrize("command", READS)
 def test_a_look_at_a_plain_key_gives_it_no_rare_parts(command: str) -> None:
-    """Their place is larger than all else of a small key, and would stay."""
+    """Their place takes nearly as much memory as all else of a small key, and would stay."""
     engine = single(1, 1000)
     session = engine.connect("127.0.0.1:5", "127.0.0.1:7", 1000)
     for _ in range(3):

@@ -101,7 +101,7 @@ def test_many_keys_take_few_questions() -> None:
 
 
 def test_a_start_gives_plain_keys_no_rare_parts() -> None:
-    """To ask each key for its pairs made the place for them, which doubled the memory of a key."""
+    """To ask each key for its pairs made the place for them, 835 bytes each."""
     region = many_keys(20)
     disk = DirectDatabase(region.disk)
     engine = run(starting.start(region.config(), disk, Clock(1000))).engine

@@ -296,12 +296,8 @@ def test_a_pull_that_breaks_goes_on_with_another_peer() -> None:
     assert begun() == [first, 3 - first]
 
 
-def test_after_a_snapshot_that_broke_the_same_peer_gets_another() -> None:
-    """S11.1: a link that breaks while its snapshot is sent ends the serving of that snapshot.
-
-    Snapshots are served one at a time. If the broken one counted as under way, us would give no
-    snapshot to anybody any more, and eu, which has no other peer, could never catch up.
-    """
+def fallen_behind() -> World:
+    """A world in which the log of us no longer reaches back to eu, which dials it again."""
     world = World(mesh(1, 2), settings={"crdt-batch-max-bytes": 16})
     world.cut(1, 2)
     for _ in range(20):
@@ -309,6 +305,16 @@ def test_after_a_snapshot_that_broke_the_same_peer_gets_another() -> None:
         world.step()
     world.engines[1].log.truncate(0)
     world.heal(1, 2)
+    return world
+
+
+def test_after_a_snapshot_that_broke_the_same_peer_gets_another() -> None:
+    """S11.1: a link that breaks while its snapshot is sent ends the serving of that snapshot.
+
+    Snapshots are served one at a time. If the broken one counted as under way, us would give no
+    snapshot to anybody any more, and eu, which has no other peer, could never catch up.
+    """
+    world = fallen_behind()
     world.until(lambda: any(isinstance(message, SnapshotBegin) for _, _, message in world.said))
     assert world.sender(1, 2).sending_snapshot
     world.drop(1, 2)
@@ -318,13 +324,7 @@ def test_after_a_snapshot_that_broke_the_same_peer_gets_another() -> None:
 
 def pulling() -> World:
     """A world in which eu has got some chunks of a snapshot, and more are to come."""
-    world = World(mesh(1, 2), settings={"crdt-batch-max-bytes": 16})
-    world.cut(1, 2)
-    for _ in range(20):
-        world.engines[1].write("w")
-        world.step()
-    world.engines[1].log.truncate(0)
-    world.heal(1, 2)
+    world = fallen_behind()
     world.until(lambda: len(world.engines[2].ahead or []) > 2)
     return world
 

@@ -41,7 +41,7 @@ def _log(state: EngineState, argv: list[bytes]) -> RegionLog:
     """The region log that `argv` names as key and region; an empty one if it holds nothing."""
     region_id = named_member(state, argv[2]).region_id
     stream = _stream(state, argv[1])
-    return stream.logs.get(region_id) or RegionLog(region_id, stream.limits)
+    return stream.find_log(region_id) or RegionLog(region_id, stream.limits)
 
 
 def _range(argv: list[bytes]) -> tuple[int, int]:
@@ -75,7 +75,7 @@ def logs(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     stream = _stream(state, argv[1])
     reply: list[Reply] = []
     for region_id in sorted(state.members.by_id):
-        region_log = stream.logs.get(region_id)
+        region_log = stream.find_log(region_id)
         if region_log is None:
             region_log = RegionLog(region_id, stream.limits)
         first, last = first_and_last(region_log)

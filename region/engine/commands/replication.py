@@ -244,7 +244,7 @@ def log(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
         start = range_start(words[0]) if words else 0
         end = range_end(words[1]) if len(words) > 1 else ids.MAX_ID
     stream = state.existing(argv[1])
-    region_log = None if stream is None else stream.logs.get(member.region_id)
+    region_log = None if stream is None else stream.find_log(member.region_id)
     reply: list[Reply] = []
     if region_log is None:
         return reply
