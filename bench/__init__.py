@@ -5,6 +5,7 @@ Reading order:
 - `table`: the rows of the table of speed, and what measures them.
 - `performance`: the table of speed: a region beside redis-server, with goals.
 - `profile_row`: where a region spends CPU in a row of that table.
+- `profile_memory`: what the memory of a row of that table consists of.
 - `pipeline_read`: reading a stream for analysis, with Spark and beside loops of redis-py.
 - `malformed`: mutated RESP against a live region.
 - `acceptance`: the acceptance criteria of the first issue as programs.

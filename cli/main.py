@@ -4,99 +4,115 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
 from anabranch import build
-from anabranch.cli import (
-    bench,
-    chaos,
-    console,
-    data,
-    diff,
-    explain,
-    export,
-    judge,
-    links,
-    members,
-    pipeline,
-    recording,
-    scenario,
-    serve,
-    simulate,
-    status,
-    top,
-    up,
-    whatif,
-)
 from anabranch.cli.errors import CliError
 from anabranch.cli.passwords import takes_password
 from anabranch.cli.terminal import guard_streams
 from anabranch.cli.usage import BenchCommand, Command
 
-app = typer.Typer(
-    name="anabranch",
-    help="Redis Streams that several regions write at once.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-link_app = typer.Typer(
-    help="Cut, heal and slow the links between regions of a running cluster.", no_args_is_help=True
-)
-member_app = typer.Typer(help="The members of the cluster.", no_args_is_help=True)
-whatif_app = typer.Typer(
-    help="The consequences of an event that has not happened.", no_args_is_help=True
-)
-scenario_app = typer.Typer(
-    help="Scenario files: tables of commands for several regions, with the expected replies.",
-    no_args_is_help=True,
-)
 
-app.command("up", cls=Command)(up.up)
-app.command("serve", cls=Command)(serve.serve)
-app.command("status", cls=Command)(takes_password(status.status))
-app.command("console", cls=Command)(takes_password(console.console))
-app.command("top", cls=Command)(takes_password(top.top))
-app.add_typer(link_app, name="link")
-app.add_typer(member_app, name="member")
-app.command("explain", cls=Command)(takes_password(explain.explain))
-app.command("log", cls=Command)(takes_password(explain.log))
-app.add_typer(whatif_app, name="whatif")
-app.command("diff", cls=Command)(takes_password(diff.diff))
-app.command("export", cls=Command)(takes_password(export.export))
-app.command("judge", cls=Command)(judge.judge)
-app.command("backup", cls=Command)(data.backup)
-app.command("restore", cls=Command)(data.restore)
-app.command("check", cls=Command)(data.check)
-app.command("repair", cls=Command)(data.repair)
-app.add_typer(scenario_app, name="scenario")
-app.add_typer(pipeline.app, name="pipeline")
-app.command("simulate", cls=Command)(simulate.simulate)
-app.command("chaos", cls=Command)(chaos.chaos)
-app.command(
-    "bench",
-    cls=BenchCommand,
-    # Flags after the name, --help too, are those of the benchmark.
-    context_settings={
-        "allow_extra_args": True,
-        "ignore_unknown_options": True,
-        "allow_interspersed_args": False,
-    },
-)(bench.bench)
-link_app.command("cut", cls=Command)(takes_password(links.cut))
-link_app.command("heal", cls=Command)(takes_password(links.heal))
-link_app.command("delay", cls=Command)(takes_password(links.delay))
-link_app.command("limit", cls=Command)(takes_password(links.limit))
-link_app.command("flap", cls=Command)(takes_password(links.flap))
-link_app.command("status", cls=Command)(takes_password(links.status))
-member_app.command("lost", cls=Command)(takes_password(members.lost))
-whatif_app.command("region-lost", cls=Command)(takes_password(whatif.region_lost))
-scenario_app.command("run", cls=Command)(takes_password(scenario.run))
-scenario_app.command("record", cls=Command)(takes_password(recording.record))
+class _Row(NamedTuple):
+    """A command. `place`: module in `anabranch.cli`, and function."""
+
+    name: str
+    place: str
+    takes_password: bool = False
+
+
+_COMMANDS: Final = (
+    _Row("up", "up.up"),
+    _Row("serve", "serve.serve"),
+    _Row("status", "status.status", takes_password=True),
+    _Row("console", "console.console", takes_password=True),
+    _Row("top", "top.top", takes_password=True),
+    _Row("link cut", "links.cut", takes_password=True),
+    _Row("link heal", "links.heal", takes_password=True),
+    _Row("link delay", "links.delay", takes_password=True),
+    _Row("link limit", "links.limit", takes_password=True),
+    _Row("link flap", "links.flap", takes_password=True),
+    _Row("link status", "links.status", takes_password=True),
+    _Row("member lost", "members.lost", takes_password=True),
+    _Row("explain", "explain.explain", takes_password=True),
+    _Row("log", "explain.log", takes_password=True),
+    _Row("whatif region-lost", "whatif.region_lost", takes_password=True),
+    _Row("diff", "diff.diff", takes_password=True),
+    _Row("export", "export.export", takes_password=True),
+    _Row("judge", "judge.judge"),
+    _Row("backup", "data.backup"),
+    _Row("restore", "data.restore"),
+    _Row("check", "data.check"),
+    _Row("repair", "data.repair"),
+    _Row("scenario run", "scenario.run", takes_password=True),
+    _Row("scenario record", "recording.record", takes_password=True),
+    _Row("pipeline audit", "pipeline.audit.audit"),
+    _Row("pipeline lag", "pipeline.lag.lag"),
+    _Row("pipeline archive", "pipeline.archive.archive"),
+    _Row("pipeline restore", "pipeline.archive.restore"),
+    _Row("pipeline totals", "pipeline.totals.totals"),
+    _Row("pipeline sweep", "pipeline.sweep.sweep"),
+    _Row("simulate", "simulate.simulate"),
+    _Row("chaos", "chaos.chaos"),
+    _Row("bench", "bench.bench"),
+)
+_GROUPS: Final = {
+    "link": "Cut, heal and slow the links between regions of a running cluster.",
+    "member": "The members of the cluster.",
+    "whatif": "The consequences of an event that has not happened.",
+    "scenario": (
+        "Scenario files: tables of commands for several regions, with the expected replies."
+    ),
+    "pipeline": "Jobs on Spark over the streams of a cluster.",
+}
+"""The first words of commands that have two, with their help."""
+# Flags after the name of a benchmark, --help too, are those of the benchmark.
+_OF_BENCH: Final = {
+    "allow_extra_args": True,
+    "ignore_unknown_options": True,
+    "allow_interspersed_args": False,
+}
+
+
+def application(first: str = "") -> typer.Typer:
+    """The command line.
+
+    If `first`, the first word of a command line, is that of a command, there is no other command:
+    to import the modules of all takes longer than most commands, and than the start of a region.
+    """
+    app = typer.Typer(
+        name="anabranch",
+        help="Redis Streams that several regions write at once.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_root)
+    groups: dict[str, typer.Typer] = {}
+    rows = [row for row in _COMMANDS if row.name.split()[0] == first]
+    for row in rows or _COMMANDS:
+        group, _, name = row.name.rpartition(" ")
+        if group and group not in groups:
+            groups[group] = typer.Typer(help=_GROUPS[group], no_args_is_help=True)
+            app.add_typer(groups[group], name=group)
+        _add(groups.get(group, app), name, row)
+    return app
+
+
+def _add(app: typer.Typer, name: str, row: _Row) -> None:
+    module, _, function = row.place.rpartition(".")
+    command: Any = getattr(import_module(f"anabranch.cli.{module}"), function)
+    if row.takes_password:
+        command = takes_password(command)
+    if name == "bench":
+        app.command(name, cls=BenchCommand, context_settings=_OF_BENCH)(command)
+    else:
+        app.command(name, cls=Command)(command)
 
 
 def _version(asked: bool) -> None:
@@ -105,7 +121,6 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     show: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Version and build.")
@@ -122,7 +137,7 @@ def main() -> None:
     """
     guard_streams()
     try:
-        app()
+        application(sys.argv[1] if len(sys.argv) > 1 else "")()
     except CliError as error:
         print(f"anabranch: {error}", file=sys.stderr)
         sys.exit(error.exit_code)

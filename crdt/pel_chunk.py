@@ -145,13 +145,17 @@ class Chunk:
     def _own(self) -> None:
         """Copies the columns if an image holds them, before an entry is changed or moved."""
         if self.is_shared:
-            self.is_shared = False
-            self.ms = self.ms[:]
-            self.seqs = self.seqs[:]
-            self.counters = self.counters[:]
-            self.delivered_ms = self.delivered_ms[:]
-            self.deliveries = self.deliveries[:]
-            self.consumers = self.consumers[:]
+            self.fit()
+
+    def fit(self) -> None:
+        """Copies the columns, so that they have no room to grow, and no image holds them."""
+        self.is_shared = False
+        self.ms = self.ms[:]
+        self.seqs = self.seqs[:]
+        self.counters = self.counters[:]
+        self.delivered_ms = self.delivered_ms[:]
+        self.deliveries = self.deliveries[:]
+        self.consumers = self.consumers[:]
 
 
 def change_count(counts: dict[int, int], consumer: int, change: int) -> None:

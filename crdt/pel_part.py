@@ -132,6 +132,8 @@ class PelPart:
             start = 0
         while start < len(entries):
             if not self.chunks or self.chunks[-1].size() >= self.chunk_max:
+                if self.chunks:
+                    self.chunks[-1].fit()
                 first = entries[start]
                 self._put_chunk(len(self.chunks), Chunk(), first.entry_id, first.counter)
             chunk = self.chunks[-1]

@@ -6,6 +6,7 @@ This module makes no decisions. One connection writes and one reads, each with a
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
@@ -311,6 +312,13 @@ class Database:
         self._reader = self._writer = None
         if self._files is not None:
             self._files.close()
+
+    async def drop_caches(self) -> None:
+        """Frees the pages of the file that are kept in memory; those that are needed come again."""
+        for connection in (self._reader, self._writer) if self._files is not None else ():
+            if connection is not None:
+                with contextlib.suppress(sqlite3.Error):  # then they are kept
+                    await connection.execute_fetchall("PRAGMA shrink_memory")
 
     async def has_salvage(self) -> bool:
         """Whether a recovery has blocks of a damaged log to merge (`region.storage.salvage`)."""

@@ -95,6 +95,8 @@ class Region:
             self._http = HttpServer(self.metrics, self.health, self.ready)
             await self._http.start(config.http.host, config.http.port)
         self._tick()
+        # A start reads the whole database.
+        self._spawn(self._give_back_memory())
         engine = self.driver.engine
         _log.info(
             "region %s (%d) of cluster %s takes clients on %s",
@@ -171,13 +173,18 @@ class Region:
         if work.merge_in_ms is not None:
             self._loop.call_later(work.merge_in_ms / 1000, self._merge)
         if work.gives_back_memory:
-            self._loop.run_in_executor(None, process_facts.give_back_memory)
+            self._spawn(self._give_back_memory())
         if work.stop_wanted:
             self.stop_wanted.set()
         if work.has_stopped:
             self._has_stopped.set()
         if work.sleep_ms:  # DEBUG SLEEP blocks the whole process, as in Redis.
             time.sleep(work.sleep_ms / 1000)
+
+    async def _give_back_memory(self) -> None:
+        """Gives back the memory that a start or a burst of writes has used."""
+        await self.database.drop_caches()
+        await self._loop.run_in_executor(None, process_facts.give_back_memory)
 
     def _merge(self) -> None:
         try:

@@ -17,7 +17,7 @@ import redis
 from typer.testing import CliRunner
 
 from anabranch.chaos.regions import FULL_DISK_BYTES
-from anabranch.cli.main import app
+from anabranch.cli.main import application
 from anabranch.region.database import FILE_NAME
 from tests.alerts.world import MADE_UP, PATIENCE_S, World
 from tests.support.processes import eventually, limit_files
@@ -152,7 +152,7 @@ def damaged(world: World) -> Iterator[Labels]:
     yield {"region": "us"}
     world.join("eu")
     world.regions.stop("us")
-    repaired = CliRunner().invoke(app, ["repair", str(path.parent), "--yes"])
+    repaired = CliRunner().invoke(application(), ["repair", str(path.parent), "--yes"])
     assert repaired.exit_code == 0, repaired.output
     world.regions.start("us")
 

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from anabranch.cli.errors import CliError
-from anabranch.cli.main import app
+from anabranch.cli.main import application
 from anabranch.region.data_files import MARK_NAME
 from anabranch.region.database import FILE_NAME
 from anabranch.region.engine.errors import Damaged
@@ -21,7 +21,7 @@ from tests.storage.test_data_files import run_once
 
 
 def anabranch(*words: object) -> Result:
-    return CliRunner().invoke(app, [str(word) for word in words])
+    return CliRunner().invoke(application(), [str(word) for word in words])
 
 
 def message_of(result: Result) -> str:

@@ -10,7 +10,7 @@ import pytest
 import redis
 from typer.testing import CliRunner
 
-from anabranch.cli.main import app
+from anabranch.cli.main import application
 from tests.support.cluster import LiveCluster
 from tests.support.processes import eventually
 
@@ -39,7 +39,9 @@ def test_what_only_the_lost_region_holds_can_be_added_elsewhere(
     with pytest.raises(redis.exceptions.ReadOnlyError, match="was said to be lost"):
         raw["ap"].xadd(KEY, {b"n": b"late"})
     addresses = [word for one in cluster.regions.values() for word in ("--at", one.address)]
-    result = CliRunner().invoke(app, ["export", "ap", str(tmp_path / "ap.resp"), *addresses])
+    result = CliRunner().invoke(
+        application(), ["export", "ap", str(tmp_path / "ap.resp"), *addresses]
+    )
     assert result.exit_code == 0 and "1 entry that ap added" in result.output, result.output
     with socket.create_connection(("127.0.0.1", cluster.regions["us"].resp_port), 10) as wire:
         wire.sendall((tmp_path / "ap.resp").read_bytes())

@@ -62,7 +62,7 @@ def commands(command: Any, name: str = "anabranch") -> Iterator[tuple[str, set[s
 
 def test_every_command_that_asks_regions_takes_the_password_from_all_sources() -> None:
     """A new command needs `takes_password` in `cli.main`."""
-    found = dict(commands(get_command(main.app)))
+    found = dict(commands(get_command(main.application())))
     asking = {name for name, parameters in found.items() if "password" in parameters}
     assert asking >= {"anabranch status", "anabranch link cut", "anabranch member lost"}
     assert [name for name in found if {"at"} <= found[name] and name not in asking] == []

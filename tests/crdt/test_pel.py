@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import pairwise, product
 from typing import Optional, Union
 
@@ -263,3 +264,17 @@ def test_small_chunks_are_joined() -> None:
             assert pel.remove(1, n, n)
     check_columns(pel)
     assert pel.length == 40 and len(pel.parts[1].chunks) <= 40
+
+
+def test_a_chunk_that_is_full_has_no_room_to_grow() -> None:
+    one, many = Pel(64), Pel(64)
+    for n in range(1, 66):
+        one.assign_all([entry_ref(1, n, n)], b"a", 1)
+    many.assign_all([entry_ref(1, n, n) for n in range(1, 66)], b"a", 1)
+    for pel in (one, many):
+        full, last = pel.parts[1].chunks
+        assert (full.size(), last.size()) == (64, 1)
+        columns = (full.ms, full.seqs, full.counters, full.delivered_ms, full.deliveries)
+        for column in (*columns, full.consumers):
+            assert sys.getsizeof(column) == sys.getsizeof(column[:])
+        check_columns(pel)

@@ -158,9 +158,9 @@ def test_targets_exist(page: Path) -> None:
 def test_commands_and_flags_exist(page: Path) -> None:
     from typer.main import get_command
 
-    from anabranch.cli.main import app
+    from anabranch.cli.main import application
 
-    root = get_command(app)
+    root = get_command(application())
     text = page.read_text().replace("\\\n", " ")
     for words in re.findall(
         r"(?:`|^|\$ )anabranch ((?:[a-z]+(?:-[a-z]+)* ?)+)([^`\n]*)", text, re.MULTILINE

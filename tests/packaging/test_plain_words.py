@@ -16,7 +16,7 @@ from typing import Any
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from anabranch.cli.main import app
+from anabranch.cli.main import application
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("crdt", "region", "sync", "study", "cli", "chaos", "pipeline", "bench")
@@ -61,10 +61,10 @@ def commands(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, .
 
 def test_no_help_names_a_rule() -> None:
     """Help texts also come from docstrings of functions."""
-    every = list(commands(get_command(app)))
+    every = list(commands(get_command(application())))
     assert len(every) > 20
     for words in every:
-        shown = CliRunner().invoke(app, [*words, "--help"])
+        shown = CliRunner().invoke(application(), [*words, "--help"])
         assert shown.exit_code == 0 and "Usage" in shown.output
         assert RULE.search(shown.output) is None, f"anabranch {' '.join(words)} --help"
 

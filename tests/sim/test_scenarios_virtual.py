@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from anabranch.cli.main import app
+from anabranch.cli.main import application
 from anabranch.sim.scenario.outages import only_simulated
 from anabranch.sim.scenario.parser import load, parse
 from anabranch.sim.scenario.running import scenario_files
@@ -38,11 +38,11 @@ def test_the_command(tmp_path: Path) -> None:
     )
     unreadable = tmp_path / "unreadable.md"
     unreadable.write_text("no table\n", encoding="utf-8")
-    good = CliRunner().invoke(app, ["scenario", "run", str(FILES[0])])
+    good = CliRunner().invoke(application(), ["scenario", "run", str(FILES[0])])
     assert good.exit_code == 0 and re.search(
         r"^passed .*\n1 scenario, 0 failed, \d+\.\d s$", good.output, re.MULTILINE
     )
-    bad = CliRunner().invoke(app, ["scenario", "run", str(tmp_path)])
+    bad = CliRunner().invoke(application(), ["scenario", "run", str(tmp_path)])
     assert (
         bad.exit_code == 1
         and "wrong.md:5: t1, us: XLEN x" in bad.output

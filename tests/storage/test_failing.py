@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -20,10 +21,12 @@ from anabranch.cli.addresses import RegionAddress
 from anabranch.cli.facts import ask
 from anabranch.cli.problems import problems
 from anabranch.region import process, process_facts, starting
-from anabranch.region.database import Database
+from anabranch.region.data_files import DataFiles, read_only_uri
+from anabranch.region.database import FILE_NAME, Database
 from anabranch.region.engine.errors import StorageError
 from anabranch.region.engine.replies import ErrorReply
 from anabranch.region.process import Region, RegionFailed, run
+from anabranch.region.sql_thread import SqlThread
 from anabranch.region.storage.log import ReadOldest
 from anabranch.region.storage.schema import Statement
 from anabranch.region.system_clock import SystemClock
@@ -463,3 +466,33 @@ async def test_a_region_whose_time_stands_still_ends(
     finally:
         gc.unfreeze()
         gc.set_threshold(*thresholds)
+
+
+class StubbornConnection(SqlThread):
+    """A connection that frees no memory."""
+
+    async def execute_fetchall(self, sql: str, parameters: Sequence[object] = ()) -> list[Any]:
+        if "shrink_memory" in sql:
+            raise sqlite3.OperationalError("disk I/O error")
+        return await super().execute_fetchall(sql, parameters)
+
+
+async def test_a_region_serves_although_its_caches_cannot_be_dropped(tmp_path: Path) -> None:
+    tried = 0
+
+    async def connect_to(path: Path, reads_only: bool) -> SqlThread:
+        nonlocal tried
+        tried += 1
+        connection = StubbornConnection()
+        await connection.open(read_only_uri(path) if reads_only else str(path), reads_only)
+        return connection
+
+    database = Database(tmp_path, connect_to, DataFiles(tmp_path / FILE_NAME))
+    config = config_of("us", ALONE, {"crdt-start-patience-ms": 0}, tmp_path)
+    region = Region(config, await starting.start(config, database, SystemClock()), database)
+    await region.start()
+    await asyncio.sleep(0.05)  # the start has given back what it can
+    client = await connect(region)
+    assert tried == 2 and await client.say("PING") == b"+PONG"
+    assert region.failure is None
+    await region.stop()

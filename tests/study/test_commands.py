@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from anabranch.cli.errors import CliError
-from anabranch.cli.main import app
+from anabranch.cli.main import application
 from tests.study.drawings import parsed, texts
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -17,14 +17,14 @@ FILE = ROOT / "sim" / "scenarios" / "seed-02-delete-meets-add.md"
 
 def invoke(*arguments: str) -> str:
     """Runs a command that must succeed; its output."""
-    result = CliRunner().invoke(app, list(arguments))
+    result = CliRunner().invoke(application(), list(arguments))
     assert result.exit_code == 0, result.output
     return result.output
 
 
 def refused(*arguments: str) -> tuple[int, str]:
     """Exit code and text of a command that ends with an error."""
-    result = CliRunner().invoke(app, list(arguments))
+    result = CliRunner().invoke(application(), list(arguments))
     assert isinstance(result.exception, CliError), result.output
     return result.exception.exit_code, str(result.exception)
 
@@ -53,7 +53,7 @@ def test_a_failing_file_is_drawn(tmp_path: Path) -> None:
         "# Wrong\n\n| Time | us | eu |\n| --- | --- | --- |\n| t1 | `XLEN x` → 1 | |\n"
     )
     result = CliRunner().invoke(
-        app, ["scenario", "run", str(wrong), "--svg", str(tmp_path / "wrong.svg")]
+        application(), ["scenario", "run", str(wrong), "--svg", str(tmp_path / "wrong.svg")]
     )
     assert result.exit_code == 1
     assert "XLEN x → 0" in texts(parsed((tmp_path / "wrong.svg").read_text()))
