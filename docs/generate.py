@@ -30,7 +30,7 @@ from anabranch.region.engine.figures.figure import Figure  # noqa: E402
 from anabranch.region.engine.figures.table import TOPICS  # noqa: E402
 from anabranch.region.engine.state import EngineState  # noqa: E402
 from anabranch.region.engine.table import Command  # noqa: E402
-from anabranch.sim.rules.table import NOT_SIMULATED, RULES  # noqa: E402
+from anabranch.sim.rules import NOT_SIMULATED, RULES  # noqa: E402
 
 _UNITS = ((1 << 30, "gb"), (1 << 20, "mb"), (1 << 10, "kb"))
 

@@ -13,6 +13,7 @@ Reading order:
 - `replies`: expected replies and their comparison.
 - `journal`: the rows of the log, and the replay of a start.
 - `session`: connections of clients.
+- `conflicts`: concurrent effects of two regions, counted.
 - `core`: state and log of a region, and how effects are issued.
 - `losers`: conflicts of idempotent adds.
 - `announce`: the announcements that are due.

@@ -7,7 +7,7 @@ twin holds nothing but pairs that the region may have dropped.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional
+from typing import NamedTuple, NoReturn, Optional
 
 from xxhash import xxh3_128_intdigest
 
@@ -120,6 +120,13 @@ def xadd(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
         found, may_add = answers(state, key, given.pid, iid)
         ids = {format_id(one) for one in found}
         if twin.reply in ids or not may_add:
+            adders = [
+                one.dot[0] for one in key.pairs.values() if format_id(one.entry_id) == twin.reply
+            ]
+            if any(adder != twin.region for adder in adders):
+                state.count("S9.1")
+            if given.iid is None:
+                state.count("S9.5")
             return Expected(f"one of {sorted(ids)}", lambda reply: reply in ids)
     new_id = _new_id(twin, word, kind, last_id)
     created = prepare(twin, name)
@@ -127,6 +134,7 @@ def xadd(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     if given.pid and iid is not None:
         pairing = Pairing(given.pid, iid, state.clock_ms, twin.vector())
     twin.issue(Add(name, new_id, fields, pairing))
+    _count_id(twin, kind, new_id)
     if given.trimming is not None:
         trim(twin, created, given.trimming)
     return format_id(new_id)
@@ -153,6 +161,21 @@ def _form(word: bytes) -> str:
     return "full" if b"-" in word else "ms"
 
 
+def _count_id(twin: TwinCore, kind: str, new_id: int) -> None:
+    seq = new_id & MAX_HALF
+    if kind == "*":
+        read_ms = twin.call.now_ms or twin.state.clock_ms
+        if new_id >> 64 > read_ms or seq > 1000:
+            twin.state.count("S4.1")
+    elif kind == "full" or (kind == "ms" and seq == 0):
+        twin.state.count("S4.2")
+
+
+def _refuse_id(twin: TwinCore, text: str) -> NoReturn:
+    twin.state.count("S4.3")
+    refuse(text)
+
+
 def _new_id(twin: TwinCore, word: bytes, kind: str, last_id: int) -> int:
     """The ID of the new entry (S4.1 to S4.3)."""
     mode = twin.call.settings["crdt-xadd-id-uniqueness-mode"]
@@ -163,21 +186,25 @@ def _new_id(twin: TwinCore, word: bytes, kind: str, last_id: int) -> int:
         if seq > MAX_HALF:
             ms, seq = ms + 1, twin.region
         if ms > MAX_HALF:
-            refuse(_EXHAUSTED)
+            _refuse_id(twin, _EXHAUSTED)
         return ms << 64 | seq
+    twin.modes.add(mode)
+    if len(twin.modes) > 1:
+        twin.state.count("S4.4")
     if last_id == MAX_ID:
-        refuse(_EXHAUSTED)
+        _refuse_id(twin, _EXHAUSTED)
     if kind == "full" or (kind == "ms" and mode == "liberal"):
         if kind == "full" and mode == "strict":
+            twin.state.count("S4.2")
             refuse(
                 "ERR full stream IDs (ms-seq) are not allowed in strict mode of "
                 "crdt-xadd-id-uniqueness-mode; use *, ms or ms-*, or change the mode"
             )
         new_id = entry_id(word)
         if new_id == 0:
-            refuse(_ZERO)
+            _refuse_id(twin, _ZERO)
         if new_id <= last_id:
-            refuse(_TOO_SMALL)
+            _refuse_id(twin, _TOO_SMALL)
         return new_id
     ms = int(word.split(b"-")[0])
     below = last_seq if ms == last_ms else -1
@@ -185,7 +212,7 @@ def _new_id(twin: TwinCore, word: bytes, kind: str, last_id: int) -> int:
     if ms == 0 and seq == 0:
         seq = 1
     if ms < last_ms or seq > MAX_HALF:
-        refuse(_TOO_SMALL)
+        _refuse_id(twin, _TOO_SMALL)
     return ms << 64 | seq
 
 
@@ -214,6 +241,7 @@ def clear(twin: TwinCore, key: Key) -> None:
         return
     had_deadlines = bool(key.deadlines)
     twin.issue(RemoveObserved(key.name, twin.vector(), True))
+    twin.state.count("S10.5")
     if had_deadlines:
         twin.issue(SetDeadline(key.name, NEVER, []))
 
@@ -238,7 +266,9 @@ def trim(twin: TwinCore, key: Key, trimming: Trimming, is_counted: bool = False)
     candidates = _candidates(key, trimming)
     flag = trimming.references == b"DELREF"
     if trimming.references == b"ACKED":
-        candidates = _unblocked(key, candidates)
+        wanted, candidates = candidates, _unblocked(key, candidates)
+        if trimming.is_exact and len(candidates) < len(wanted):
+            twin.state.count("S5.3")
     prefix: dict[int, int] = {}
     for entry in candidates:
         region, counter = entry.dot
@@ -337,6 +367,8 @@ def xdel(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     dots = [entry.dot for one in dict.fromkeys(ids) for entry in key.with_id(one)]
     if dots:
         twin.issue(RemoveEntries(key.name, dots))
+        if len({key.ids[dot] for dot in dots}) < len(dots):
+            twin.state.count("S5.1")
     return len(dots)
 
 
