@@ -20,6 +20,7 @@ Reading order:
 - `rounds`: the announcements of a commit.
 - `upkeep`: removals that a region issues by itself.
 - `arguments`: integers, entry IDs and bounds.
+- `ids`: the IDs of new entries.
 - `adding`: XADD, XTRIM, XDEL, XSETID, XCFGSET.
 - `reading`: ranges and reads.
 - `groups`: XGROUP and XACK.

@@ -3,8 +3,8 @@
 A region counts a conflict when it applies an effect of another region that had not seen one of its
 own. It need not ask whether its own effect had seen the other one, which it did not have yet. So it
 keeps, for each mark that own effects leave, the counter of the newest one that left it, and
-compares that with what the other region had of it (`Counts.pasts`). All effects of a block have the
-same past, because a region cuts its block before it merges anything (S1.4).
+compares that with what the other region had of it (`Counts.pasts`). Effects that a snapshot brings
+are not compared.
 """
 
 from __future__ import annotations

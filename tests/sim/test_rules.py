@@ -355,6 +355,26 @@ def test_a_kill_loses_effects_only_before_their_commit() -> None:
     place.world.close()
 
 
+@pytest.mark.parametrize("loses", [True, False])
+def test_effects_that_a_crash_lost_meet_nothing(loses: bool) -> None:
+    place = Directed(appendfsync="everysec")
+    place.say(2, "XADD k 5-* f 1")
+    place.go(500)
+    place.cut((1, 2), (1, 3))
+    place.say(1, "XADD k * f 1")
+    if not loses:
+        place.go(2000)
+    region = place.world.regions[1]
+    region.stop("kill")
+    place.say(2, "XTRIM k MAXLEN 0")
+    place.go(500)
+    place.heal()
+    region.start_if_stopped()
+    place.go(2000)
+    assert ("conflict:add and trim" in place.world.counters) is not loses
+    place.world.close()
+
+
 def test_a_recovery_refuses_writes_and_ends() -> None:
     """S13.7 and S13.8."""
     place = Directed()
