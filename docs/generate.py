@@ -2,7 +2,7 @@
 
 `settings.md` derives from `region.config` and `region.engine.settings`, the tables inside
 `commands.md` from `region.engine.registry`, the table inside `semantics.md` from
-`sim.rules.table`, those inside `pipeline.md` from `pipeline.options` and
+`sim.rules`, those inside `pipeline.md` from `pipeline.options` and
 `pipeline.sink_options`, the tables of figures inside
 `operations.md` from `region.engine.figures.table`, and its table of alerts from
 `deploy/prometheus/alerts.yml`.
