@@ -56,7 +56,7 @@ COMPILED = [
     "anabranch/sim/arguments.py",
     "anabranch/sim/logged.py",
     "anabranch/sim/twin/*.py",
-    "anabranch/sim/rules/*.py",
+    "anabranch/sim/rules.py",
 ]
 INTERPRETED = {
     *("anabranch/sync/carrier.py", "anabranch/sync/generate.py", "anabranch/sync/manager.py"),

@@ -2,7 +2,7 @@
 
 `settings.md` derives from `region.config` and `region.engine.settings`, the tables inside
 `commands.md` from `region.engine.registry`, the table inside `semantics.md` from
-`sim.rules.table`, those inside `pipeline.md` from `pipeline.options` and
+`sim.rules`, those inside `pipeline.md` from `pipeline.options` and
 `pipeline.sink_options`, the tables of figures inside
 `operations.md` from `region.engine.figures.table`, and its table of alerts from
 `deploy/prometheus/alerts.yml`.
@@ -30,7 +30,7 @@ from anabranch.region.engine.figures.figure import Figure  # noqa: E402
 from anabranch.region.engine.figures.table import TOPICS  # noqa: E402
 from anabranch.region.engine.state import EngineState  # noqa: E402
 from anabranch.region.engine.table import Command  # noqa: E402
-from anabranch.sim.rules.table import NOT_SIMULATED, RULES  # noqa: E402
+from anabranch.sim.rules import NOT_SIMULATED, RULES  # noqa: E402
 
 _UNITS = ((1 << 30, "gb"), (1 << 20, "mb"), (1 << 10, "kb"))
 

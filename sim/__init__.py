@@ -10,6 +10,7 @@ Reading order:
 - `load`: the simulated clients.
 - `world`: real regions on simulated time, network and disks.
 - `calls`: calls at an engine's door as values, with what the region issued in each.
+- `rules`: the rules of the semantics, and the counts of those that a run exercises.
 - `history`: the events of a run that judges receive, and the base class of the judges.
 - `arguments`: a naive parser of command words.
 - `logged`: all effects of a run by dot, read from the committed blocks.
@@ -17,7 +18,6 @@ Reading order:
 - `checkers`: the judges, one file for each invariant.
 - `tapes`: the calls of live regions in files, and their judgement by the twin.
 - `timeline`: a run as a timeline, for drawings.
-- `rules`: counts which rules of the semantics a run exercises.
 - `run`: one seed, from the first start to the verdict.
 - `seeds`: the seeds that failed once, and the seeds that a commit chooses.
 - `sweep`: many seeds in several processes.

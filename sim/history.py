@@ -16,6 +16,7 @@ from mypy_extensions import mypyc_attr
 from anabranch.crdt.block import Block
 from anabranch.region.engine.replies import ErrorReply, Reply
 from anabranch.sim.calls import Call
+from anabranch.sim.rules import Counts
 
 Vector = dict[int, int]
 Words = tuple[bytes, ...]
@@ -65,8 +66,6 @@ class Operation:
     - `start`: the number of the region's process start in which the command ran.
     - `argv`, `queued`: a transaction is one operation: argv is EXEC alone, `queued` holds the
       commands of the transaction, and `reply` is EXEC's.
-    - `watched`: the numbers of the WATCHes under which the command runs, in their order: those of
-      its connection that nothing has ended.
     - `at_ms`: true (virtual) time. `clock_ms`: the time that the region's own clock read.
     - `floor_ms`: the lowest time of generated IDs that the region showed then (S7.7).
     - `before`, `after`: the region's vector just before and just after the step that executed the
@@ -100,7 +99,6 @@ class Operation:
         "reply",
         "start",
         "waited",
-        "watched",
     )
 
     def __init__(
@@ -122,7 +120,6 @@ class Operation:
         self.start = start
         self.argv = argv
         self.queued = queued
-        self.watched: tuple[int, ...] = ()
         self.at_ms = at_ms
         self.clock_ms = clock_ms
         self.before = before
@@ -292,7 +289,7 @@ class Setup:
     """The facts that a judge knows beforehand.
 
     `settings`: region_id → every setting's value as text. `shared`: values that the judges of one
-    run share.
+    run share. `counts`: the rules that the run exercises.
     """
 
     seed: int
@@ -301,6 +298,7 @@ class Setup:
     keys: tuple[bytes, ...]
     ask: Ask
     shared: dict[str, object] = field(default_factory=dict)
+    counts: Counts = field(default_factory=Counts)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ from anabranch.crdt.block import Block
 from anabranch.plural import counted
 from anabranch.sim.history import Checker, Operation, Vector
 from anabranch.sim.plan import REGION_NAMES, Plan, struck_by
-from anabranch.sim.rules.witness import Witness
 from anabranch.sim.run import Result, run_plan, run_world
 from anabranch.sim.timeline.recorder import Recorder
 from anabranch.sim.world.draining import FIRST_NUMBER
@@ -88,7 +87,7 @@ def replay(
         narrator.line(line)
         recorder.tell(line)
 
-    world = new_world(plan, [*judges, Listener, recorder.judge, Witness], line)
+    world = new_world(plan, [*judges, Listener, recorder.judge], line)
     recorder.watch(world)
     return run_world(world)
 

@@ -15,8 +15,8 @@ from anabranch.sim.checkers import ALL
 from anabranch.sim.draw import draw_plan
 from anabranch.sim.history import Checker, End, Violation
 from anabranch.sim.plan import Plan
-from anabranch.sim.rules.witness import Witness
-from anabranch.sim.world import faults, quiet
+from anabranch.sim.twin.judge import Twin
+from anabranch.sim.world import faults, inside, quiet
 from anabranch.sim.world.draining import drain
 from anabranch.sim.world.environment import EPOCH_MS
 from anabranch.sim.world.faults import new_world
@@ -66,17 +66,14 @@ def run_plan(
 ) -> Result:
     """Runs a plan.
 
-    An exception of the code under test is a violation like any other. Rules and conflicts are
-    counted besides. `tell` receives each line of the trace.
+    An exception of the code under test is a violation like any other. `tell` receives each line of
+    the trace.
     """
-    return run_world(new_world(plan, [*judges, Witness], tell))
+    return run_world(new_world(plan, judges, tell))
 
 
 def run_world(world: World) -> Result:
     """Runs a world that has not begun, and closes the world."""
-    witnesses = [judge for judge in world.judges if isinstance(judge, Witness)]
-    for witness in witnesses:
-        witness.watch(world)
     try:
         world.begin()
         world.scheduler.run_until(EPOCH_MS + world.plan.load_ms)
@@ -90,8 +87,7 @@ def run_world(world: World) -> Result:
     violations.sort(key=lambda violation: violation.at_ms)
     trace_hash = world.trace.digest()
     world.close()
-    for witness in witnesses:
-        world.counters.update(witness.counted(world.counters))
+    world.environment.counts.conclude()
     return Result(
         world.plan.seed,
         violations,
@@ -127,6 +123,11 @@ def conclude(world: World) -> None:
     end = End(converged_ms, bound_ms(world.plan), world.scheduler.now_ms, world.shown(), why)
     for judge in world.judges:
         judge.finish(end)
+    twins = [judge for judge in world.judges if isinstance(judge, Twin)]
+    held = {one: twin.state for judge in twins for one, twin in judge.regions.items()}
+    engines = {one: world.regions[one].engine for one in sorted(end.shown)}
+    gone = {one.region_id: one.engine for one in world.regions.values() if one.is_gone}
+    inside.converged(world.environment.counts, engines, held, gone)
     running = [region for region in world.remaining() if region.running]
     if running and world.plan.seed % _REREAD_ONE_OF == 0:
         region = running[world.plan.seed // _REREAD_ONE_OF % len(running)]

@@ -10,8 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from anabranch.sim.draw import FAULTS
-from anabranch.sim.rules.conflicts import CONFLICTS
-from anabranch.sim.rules.table import NOT_SIMULATED, RULES
+from anabranch.sim.rules import CONFLICTS, NOT_SIMULATED, RULES
 from anabranch.sim.run import Result
 
 RARE_PERCENT: Final = 1.0
@@ -117,7 +116,7 @@ def known_names() -> dict[str, Sequence[str]]:
     """section → names that a table shows even at zero: every kind of fault, conflict and rule."""
     return {
         "fault": (*FAULTS, "answer lost"),
-        "conflict": CONFLICTS,
+        "conflict": list(CONFLICTS),
         "rule": [rule for rule in RULES if rule not in NOT_SIMULATED],
     }
 

@@ -42,6 +42,8 @@ class Digests(Checker):
             seen = self._seen.setdefault(key, (one.digest, region, one.at_ms))
             if seen[1:] == (region, one.at_ms):
                 continue
+            if seen[1] != region and any(one.digest):
+                self.setup.counts.rule("S13.9")
             if seen[0] != one.digest:
                 text = (
                     f"the vector {dict(sorted(one.vector.items()))} has the digest "

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final, Optional
 
 from anabranch.region.engine.replies import ErrorReply, Reply
-from anabranch.sim.arguments import AddRequest, NotUnderstood, add_request
+from anabranch.sim.arguments import AddRequest, add_request
 from anabranch.sim.checkers.state import State
 from anabranch.sim.history import (
     Began,
@@ -234,9 +234,9 @@ def _by_clock_request(words: Words) -> Optional[AddRequest]:
         return None
     try:
         request = add_request(words)
-    except (NotUnderstood, IndexError):
+    except IndexError:
         return None
-    return request if request.kind == "*" else None
+    return request if request.has_clock else None
 
 
 def is_refused(reply: Reply) -> bool:

@@ -12,7 +12,6 @@ from bisect import bisect_left
 from typing import Final, Optional
 
 from anabranch.region.engine.replies import ErrorReply
-from anabranch.sim.arguments import number
 from anabranch.sim.history import Began, Checker, Committed, End, Moved, Operation, Setup, Stopped
 
 GAP_MS: Final = 60
@@ -119,9 +118,9 @@ class Liveness(Checker):
         if name in _BLOCKING:
             upper = [word.upper() for word in words]
             if b"BLOCK" in upper[: upper.index(b"STREAMS")]:
-                timeout = number(words[upper.index(b"BLOCK") + 1])
+                timeout = int(words[upper.index(b"BLOCK") + 1])
         elif name in (b"WAIT", b"CRDT.WAIT", b"CRDT.SYNC"):
-            timeout = number(words[2] if name == b"WAIT" else words[1])
+            timeout = int(words[2] if name == b"WAIT" else words[1])
         elif name in _DISK:
             return operation.at_ms + DISK_MS
         else:

@@ -8,7 +8,7 @@ to the one that a RENAME copied from, and was not refused.
 from __future__ import annotations
 
 from anabranch.region.engine.replies import Reply
-from anabranch.sim.arguments import NotUnderstood, add_request
+from anabranch.sim.arguments import add_request
 from anabranch.sim.checkers.ledger import LedgerJudge, answers, is_refused
 from anabranch.sim.history import Committed, End, Operation, Setup, Words
 from anabranch.sim.logged import Add
@@ -47,7 +47,7 @@ class NoPhantoms(LedgerJudge):
         elif name == b"XADD":
             try:
                 fields = add_request(words).fields
-            except (NotUnderstood, IndexError):
+            except IndexError:
                 return
             token = Add(0, 0, b"", 0, fields).token()
             attempts = self._attempts.setdefault(token, Attempts(fields))

@@ -95,6 +95,8 @@ class StableTimes(LedgerJudge):
         self._read(operation.region, operation.clock_ms)
         if operation.argv[0].upper() == b"CRDT.STABLE" and isinstance(operation.reply, int):
             assert operation.after is not None
+            if operation.reply > self._highest[operation.region] > 0:
+                self.setup.counts.rule("S7.7")
             self._tell(operation.region, operation.reply, operation.after, operation.at_ms)
 
     def shown(self, shown: dict[int, Shown]) -> None:

@@ -16,7 +16,6 @@ from typing import Final
 from xxhash import xxh3_128_digest
 
 from anabranch.crdt.block import Block
-from anabranch.sim.arguments import number
 from anabranch.sim.checkers.ledger import LedgerJudge
 from anabranch.sim.history import (
     Began,
@@ -320,9 +319,7 @@ class Vectors(LedgerJudge):
                 )
         elif name == b"CRDT.WAIT" and reply == 1:
             words = operation.argv[2:]
-            told = {
-                number(words[place]): number(words[place + 1]) for place in range(0, len(words), 2)
-            }
+            told = {int(words[place]): int(words[place + 1]) for place in range(0, len(words), 2)}
             if not includes(self.regions[region].disk, told):
                 self.fail(
                     operation.at_ms,
@@ -411,6 +408,6 @@ class Vectors(LedgerJudge):
 def _vector(text: bytes) -> Vector:
     """A vector from its text `region_id=counter,…`."""
     return {
-        number(region): number(counter)
+        int(region): int(counter)
         for region, _, counter in (part.partition(b"=") for part in text.split(b",") if part)
     }

@@ -13,12 +13,14 @@ Reading order:
 - `replies`: expected replies and their comparison.
 - `journal`: the rows of the log, and the replay of a start.
 - `session`: connections of clients.
+- `conflicts`: concurrent effects of two regions, counted.
 - `core`: state and log of a region, and how effects are issued.
 - `losers`: conflicts of idempotent adds.
 - `announce`: the announcements that are due.
 - `rounds`: the announcements of a commit.
 - `upkeep`: removals that a region issues by itself.
 - `arguments`: integers, entry IDs and bounds.
+- `ids`: the IDs of new entries.
 - `adding`: XADD, XTRIM, XDEL, XSETID, XCFGSET.
 - `reading`: ranges and reads.
 - `groups`: XGROUP and XACK.

@@ -22,17 +22,14 @@ from anabranch.crdt.effects import (
 from anabranch.crdt.encoding import put_varint
 from anabranch.crdt.ids import format_id
 from anabranch.region.engine.replies import OK, ErrorReply, Reply
-from anabranch.sim.twin.arguments import MAX_HALF, MAX_ID, NO_KEY, SYNTAX, entry_id, integer, refuse
+from anabranch.sim.twin.arguments import MAX_ID, NO_KEY, SYNTAX, entry_id, integer, refuse
 from anabranch.sim.twin.core import TwinCore
 from anabranch.sim.twin.effects import Add, Pairing, content
+from anabranch.sim.twin.ids import ZERO, count_id, form, id_for
 from anabranch.sim.twin.losers import answers, may_be_gone
 from anabranch.sim.twin.replies import Expected, Mismatch
 from anabranch.sim.twin.session import Session, may_issue
 from anabranch.sim.twin.state import NEVER, Dot, Entry, Key
-
-_ZERO = "ERR The ID specified in XADD must be greater than 0-0"
-_TOO_SMALL = "ERR The ID specified in XADD is equal or smaller than the target stream top item"
-_EXHAUSTED = "ERR The stream has exhausted the last possible ID, unable to add more items"
 
 
 class Trimming(NamedTuple):
@@ -107,11 +104,11 @@ def xadd(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     state = twin.state
     key = state.visible(name)
     last_id = key.last_id() if key is not None else 0
-    kind = _form(word)
+    kind = form(word)
     if not given.makes_stream and key is None:
         # Redis refuses this ID before it looks for the key.
-        if kind in ("full", "ms") and entry_id(word) == 0:
-            refuse(_ZERO)
+        if kind in ("ms-seq", "ms") and entry_id(word) == 0:
+            refuse(ZERO)
         return None
     iid = given.iid
     if given.pid and iid is None:
@@ -120,13 +117,21 @@ def xadd(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
         found, may_add = answers(state, key, given.pid, iid)
         ids = {format_id(one) for one in found}
         if twin.reply in ids or not may_add:
+            adders = [
+                one.dot[0] for one in key.pairs.values() if format_id(one.entry_id) == twin.reply
+            ]
+            if any(adder != twin.region for adder in adders):
+                state.count("S9.1")
+            if given.iid is None:
+                state.count("S9.5")
             return Expected(f"one of {sorted(ids)}", lambda reply: reply in ids)
-    new_id = _new_id(twin, word, kind, last_id)
+    new_id = id_for(twin, word, kind, last_id)
     created = prepare(twin, name)
     pairing = None
     if given.pid and iid is not None:
         pairing = Pairing(given.pid, iid, state.clock_ms, twin.vector())
     twin.issue(Add(name, new_id, fields, pairing))
+    count_id(twin, kind, new_id)
     if given.trimming is not None:
         trim(twin, created, given.trimming)
     return format_id(new_id)
@@ -140,58 +145,6 @@ def automatic_iid(fields: list[bytes]) -> bytes:
         put_varint(out, len(fields[place]))
         total += xxh3_128_intdigest(bytes(out) + fields[place] + fields[place + 1])
     return (total % (1 << 128)).to_bytes(16, "big")
-
-
-def _form(word: bytes) -> str:
-    """The form of an ID: *, ms, ms-* or full; the error of a malformed one."""
-    if word == b"*":
-        return "*"
-    if word.endswith(b"-*"):
-        entry_id(word[:-2])
-        return "ms-*"
-    entry_id(word)
-    return "full" if b"-" in word else "ms"
-
-
-def _new_id(twin: TwinCore, word: bytes, kind: str, last_id: int) -> int:
-    """The ID of the new entry (S4.1 to S4.3)."""
-    mode = twin.call.settings["crdt-xadd-id-uniqueness-mode"]
-    last_ms, last_seq = last_id >> 64, last_id & MAX_HALF
-    if kind == "*":
-        ms = max(twin.state.clock_ms, last_ms, twin.facts.floor_ms)
-        seq = _seq(twin.region, last_seq if ms == last_ms else -1)
-        if seq > MAX_HALF:
-            ms, seq = ms + 1, twin.region
-        if ms > MAX_HALF:
-            refuse(_EXHAUSTED)
-        return ms << 64 | seq
-    if last_id == MAX_ID:
-        refuse(_EXHAUSTED)
-    if kind == "full" or (kind == "ms" and mode == "liberal"):
-        if kind == "full" and mode == "strict":
-            refuse(
-                "ERR full stream IDs (ms-seq) are not allowed in strict mode of "
-                "crdt-xadd-id-uniqueness-mode; use *, ms or ms-*, or change the mode"
-            )
-        new_id = entry_id(word)
-        if new_id == 0:
-            refuse(_ZERO)
-        if new_id <= last_id:
-            refuse(_TOO_SMALL)
-        return new_id
-    ms = int(word.split(b"-")[0])
-    below = last_seq if ms == last_ms else -1
-    seq = below + 1 if mode == "liberal" else _seq(twin.region, below)
-    if ms == 0 and seq == 0:
-        seq = 1
-    if ms < last_ms or seq > MAX_HALF:
-        refuse(_TOO_SMALL)
-    return ms << 64 | seq
-
-
-def _seq(region: int, below: int) -> int:
-    """The smallest seq above `below` that is congruent to the region's id (S4.1)."""
-    return below + 1 + (region - below - 1) % 1000
 
 
 def prepare(twin: TwinCore, name: bytes) -> Key:
@@ -214,6 +167,7 @@ def clear(twin: TwinCore, key: Key) -> None:
         return
     had_deadlines = bool(key.deadlines)
     twin.issue(RemoveObserved(key.name, twin.vector(), True))
+    twin.state.count("S10.5")
     if had_deadlines:
         twin.issue(SetDeadline(key.name, NEVER, []))
 
@@ -238,7 +192,9 @@ def trim(twin: TwinCore, key: Key, trimming: Trimming, is_counted: bool = False)
     candidates = _candidates(key, trimming)
     flag = trimming.references == b"DELREF"
     if trimming.references == b"ACKED":
-        candidates = _unblocked(key, candidates)
+        wanted, candidates = candidates, _unblocked(key, candidates)
+        if trimming.is_exact and len(candidates) < len(wanted):
+            twin.state.count("S5.3")
     prefix: dict[int, int] = {}
     for entry in candidates:
         region, counter = entry.dot
@@ -337,6 +293,8 @@ def xdel(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     dots = [entry.dot for one in dict.fromkeys(ids) for entry in key.with_id(one)]
     if dots:
         twin.issue(RemoveEntries(key.name, dots))
+        if len({key.ids[dot] for dot in dots}) < len(dots):
+            twin.state.count("S5.1")
     return len(dots)
 
 

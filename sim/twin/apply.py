@@ -38,7 +38,7 @@ def apply(state: State, effect: Plain, dot: Dot, is_issued: bool) -> None:
         _flush(state, effect, dot)
     else:
         key = state.key(effect.key)
-        existed = key.holds_data()
+        existed, was_filled = key.holds_data(), bool(key.entries)
         if not isinstance(effect, Announce):
             key.changes += 1
         if isinstance(effect, Add):
@@ -49,7 +49,12 @@ def apply(state: State, effect: Plain, dot: Dot, is_issued: bool) -> None:
         elif isinstance(effect, Trim):
             _trim(key, effect)
         elif isinstance(effect, Delete):
+            if is_issued and key.deadlines:
+                state.count("S3.3")
+            last_id = key.last_id()
             remove_observed(state, key, effect.vector, with_creates=False)
+            if 0 < key.last_id() < last_id:
+                state.count("S3.2")
             key.tombstones.append((None, dot))
             for name in list(key.groups):
                 end_creates(state, key, name, None)
@@ -61,7 +66,7 @@ def apply(state: State, effect: Plain, dot: Dot, is_issued: bool) -> None:
             key.tombstones.append((effect.group, dot))
             end_creates(state, key, effect.group, None)
         elif isinstance(effect, Announce):
-            _acknowledge(key, effect, is_issued)
+            _acknowledge(state, key, effect, is_issued)
         elif isinstance(effect, SetDeadline):
             for one in effect.replaces:
                 key.deadlines.pop(one, None)
@@ -76,6 +81,8 @@ def apply(state: State, effect: Plain, dot: Dot, is_issued: bool) -> None:
                 state.timed.append(key.name)
         else:
             _configure(key, effect, dot)
+        if was_filled and not key.entries and key.holds_data():
+            state.count("S3.1")
         if existed and not key.holds_data():
             restart_figures(key)
     state.vector[dot[0]] = dot[1]
@@ -86,6 +93,12 @@ def apply(state: State, effect: Plain, dot: Dot, is_issued: bool) -> None:
 
 def _add(state: State, key: Key, effect: Add, dot: Dot, is_issued: bool) -> None:
     key.put(Entry(dot, effect.entry_id, effect.fields))
+    if not is_issued and effect.entry_id <= key.read_to:
+        state.count("S7.2")
+    for group in key.groups.values():
+        starts = [one.start for one in group.creates.values() if not one.start.is_id]
+        if any(effect.entry_id <= start.entry_id for start in starts):
+            state.count("S6.4")
     key.header[dot[0]] = (dot[1], effect.entry_id)
     key.added += 1
     state.added.append(key.name)
@@ -189,8 +202,15 @@ def end_creates(state: State, key: Key, name: bytes, vector: Optional[Vector]) -
         if vector is not None and not covers(vector, dot)
     }
     if not group.creates:
-        del key.groups[name]
-        state.ended.append(key.name)
+        end_group(state, key, name)
+
+
+def end_group(state: State, key: Key, name: bytes) -> None:
+    """The local state of a group ends (S6.5)."""
+    local = key.groups.pop(name).local
+    state.ended.append(key.name)
+    if local.highest or local.set_back:
+        state.count("S6.5")
 
 
 def _create(state: State, key: Key, effect: CreateGroup, dot: Dot) -> None:
@@ -199,30 +219,51 @@ def _create(state: State, key: Key, effect: CreateGroup, dot: Dot) -> None:
     if any(not covers(effect.vector, one) for one in [*tombs, *state.flushes]):
         return
     place = Place(not effect.starts_at_vector, effect.start_id, dict(effect.vector))
+    if effect.starts_at_vector:
+        header = key.header.items()
+        had = [one for region, (at, one) in header if covers(effect.vector, (region, at))]
+        place.entry_id = max(had, default=0)
+        if any(place.is_below(one.dot, 0) for one in key.between(0, place.entry_id)):
+            state.count("S6.4")
     group = key.groups.setdefault(effect.group, Group())
-    group.creates[dot] = Create(dot, place, set())
+    create = group.creates[dot] = Create(dot, place, set())
+    count_starts(state, group, create)
     state.added.append(key.name)
 
 
-def _acknowledge(key: Key, effect: Announce, is_issued: bool) -> None:
+def count_starts(state: State, group: Group, create: Create) -> None:
+    """Counts what a create that is new here means to those with other starts."""
+    others = [one for one in group.creates.values() if not one.start.is_as(create.start)]
+    if others:
+        state.count("S6.3")
+        if create.acked or any(one.acked for one in others):
+            state.count("S8.4")
+
+
+def _acknowledge(state: State, key: Key, effect: Announce, is_issued: bool) -> None:
     group = key.groups.get(effect.group)
     if group is None:
         return
     before = group.acked()
-    for dot in effect.creates:
-        create = group.creates.get(dot)
-        if create is not None:
-            create.acked |= effect.counters
+    named = [group.creates[dot] for dot in effect.creates if dot in group.creates]
+    for create in named:
+        create.acked |= effect.counters
+    others = [one for one in group.creates.values() if one.dot not in effect.creates]
+    if any(not one.start.is_as(create.start) for one in others for create in named):
+        state.count("S8.4")
     key.ids.update(effect.ids)
-    learn_acknowledged(group, group.acked() - before, is_issued)
+    learn_acknowledged(state, group, group.acked() - before, is_issued)
 
 
-def learn_acknowledged(group: Group, news: set[Dot], is_issued: bool) -> None:
+def learn_acknowledged(state: State, group: Group, news: set[Dot], is_issued: bool) -> None:
     """What is newly acknowledged is given, and leaves the PELs of other regions (S8.2)."""
     group.local.given |= news
     if not is_issued:
+        pel = group.local.pel
+        if not news.isdisjoint(pel):
+            state.count("S8.2")
         for dot in news:
-            group.local.pel.pop(dot, None)
+            pel.pop(dot, None)
 
 
 # -- whole keys

@@ -138,9 +138,11 @@ def xautoclaim(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> obj
         if one.entry_id < start:
             continue
         is_over = attempts <= 0 or len(claims) + len(gone) >= count
-        if is_over and one.entry_id != last_id:
-            cursor = one.entry_id
-            break
+        if is_over:
+            if one.entry_id != last_id:
+                cursor = one.entry_id
+                break
+            twin.state.count("S7.1")
         attempts -= 1
         last_id = one.entry_id
         if one.dot not in key.entries:
@@ -177,6 +179,8 @@ def xpending(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> objec
         if len(rows) >= count and one.entry_id != rows[-1].entry_id:
             break
         rows.append(one)
+    if len(rows) > count:
+        twin.state.count("S7.1")
     answer: list[Reply] = []
     for one in rows:
         idle_ms = max(now_ms - one.delivered_ms, 0)

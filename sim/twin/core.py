@@ -15,6 +15,7 @@ from anabranch.region.engine.replies import ErrorReply, Reply
 from anabranch.sim import calls
 from anabranch.sim.calls import Call, Facts
 from anabranch.sim.twin.apply import apply
+from anabranch.sim.twin.conflicts import Conflicts
 from anabranch.sim.twin.effects import Plain, content
 from anabranch.sim.twin.journal import Journal
 from anabranch.sim.twin.records import Record, apply_record
@@ -41,6 +42,11 @@ class TwinCore:
         # Keys, and groups by key and name, whose statistics are free: a client set them by hand,
         # which a crash may lose, or a snapshot was joined (S3.4).
         self.hand_set: set[object] = set()
+        # For counts (`sim.rules`): None where nobody counts. The ID modes that adds have met since
+        # the start, and the own counter of the last commit.
+        self.conflicts: Optional[Conflicts] = None
+        self.modes: set[object] = set()
+        self.counter_committed = 0
         self.call: Call
         self.facts: Facts
         # The region's reply to the command that runs now, for the choices that the region has.
@@ -62,6 +68,7 @@ class TwinCore:
             raise StartNotOver
         self.require_disk()
         if self.facts.state != "serving":
+            self.state.count("S13.8")
             raise error_with("READONLY")
 
     def require_disk(self) -> None:
@@ -79,21 +86,28 @@ class TwinCore:
         """Whether the region refuses the command because too much waits for the disk (S14)."""
         limit = self.call.settings["crdt-uncommitted-max-bytes"]
         assert isinstance(limit, int)
-        return (
+        is_refused = (
             isinstance(self.reply, ErrorReply)
             and "crdt-uncommitted-max-bytes" in self.reply.message
             and self.facts.pending_bytes > limit
         )
+        if is_refused:
+            self.state.count("S14")
+        return is_refused
+
+    def counter(self) -> int:
+        """The counter of the newest own effect."""
+        return self.state.vector.get(self.region, 0)
 
     def next_issued(self) -> Optional[Plain]:
         """The effect that the region issued next, for the choices that it has."""
-        return self.to_follow.get(self.state.vector.get(self.region, 0) + 1)
+        return self.to_follow.get(self.counter() + 1)
 
     def issue(self, effect: Plain) -> None:
         """Issues an effect; `Mismatch` if the region issued another one or none."""
         if self.call.kind != calls.TICK:
             self.require_issue()
-        counter = self.state.vector.get(self.region, 0) + 1
+        counter = self.counter() + 1
         actual = self.to_follow.get(counter)
         if actual is None:
             raise Mismatch(f"did not issue {named(counter, effect)}")
@@ -103,7 +117,9 @@ class TwinCore:
 
     def follow(self, effect: Plain) -> None:
         """Applies the next effect that the region issued."""
-        dot: Dot = (self.region, self.state.vector.get(self.region, 0) + 1)
+        dot: Dot = (self.region, self.counter() + 1)
+        if self.conflicts is not None:
+            self.conflicts.issue(self.state, effect, dot)
         apply(self.state, effect, dot, is_issued=True)
         self.journal.issued(dot, effect)
 

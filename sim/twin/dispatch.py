@@ -84,10 +84,11 @@ def run(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     if name in _FRAMES:
         return _FRAMES[name](twin, session, argv)
     if session.queued is not None and not twin.is_reading:
-        return _queue(session, argv)
+        return _queue(twin, session, argv)
     if name in UNJUDGED:
         return _unjudged(twin, session)
     if name not in HANDLERS:
+        twin.state.count("S10.8")
         return error_with("ERR unknown command")
     return HANDLERS[name][1](twin, session, argv)
 
@@ -98,7 +99,7 @@ def _unjudged(twin: TwinCore, session: Session) -> object:
     return Expected("anything", lambda _: True)
 
 
-def _queue(session: Session, argv: tuple[bytes, ...]) -> object:
+def _queue(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     """Queues a command of a transaction; after a refusal EXEC answers EXECABORT."""
     assert session.queued is not None
     name = argv[0].upper()
@@ -109,15 +110,20 @@ def _queue(session: Session, argv: tuple[bytes, ...]) -> object:
         session.has_failed = True
         return error_with("ERR")
     session.queued.append(argv)
-    return Expected("QUEUED or a unit that is too large", lambda reply: _queued(session, reply))
+    return Expected(
+        "QUEUED or a unit that is too large", lambda reply: _queued(twin, session, reply)
+    )
 
 
-def _queued(session: Session, reply: Reply) -> bool:
+def _queued(twin: TwinCore, session: Session, reply: Reply) -> bool:
     """Whether the command is queued, or refused because the unit would be too large (S1.2)."""
     if isinstance(reply, SimpleString) and reply.text == QUEUED.text:
         return True
     session.has_failed = True
-    return isinstance(reply, ErrorReply) and "crdt-unit-max-bytes" in reply.message
+    is_too_large = isinstance(reply, ErrorReply) and "crdt-unit-max-bytes" in reply.message
+    if is_too_large:
+        twin.state.count("S14")
+    return is_too_large
 
 
 def _multi(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
@@ -138,6 +144,8 @@ def _discard(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> objec
 def _watch(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     if session.queued is not None:
         return error_with("ERR WATCH inside MULTI is not allowed")
+    if not session.watched:
+        session.watched_at = twin.vector()
     for name in argv[1:]:
         key = twin.state.keys.get(name)
         is_here = twin.state.visible(name) is not None
@@ -177,9 +185,16 @@ def _exec(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
         if any(map(may_issue, queued)) and not is_void:
             twin.require_issue()
         if is_changed:
+            own = session.watched_at.get(twin.region, 0)
+            if own == twin.counter() and session.watched_at != twin.state.vector:
+                twin.state.count("S10.7")
             return NULL_ARRAY
         session.queued = queued
-        return _run_all(twin, session, queued)
+        before = twin.counter()
+        answers = _run_all(twin, session, queued)
+        if twin.counter() > before + 1:
+            twin.state.count("S1.2")
+        return answers
     finally:
         session.end()
 

@@ -82,11 +82,14 @@ def _entries_read(twin: TwinCore, key: Key, name: bytes) -> Reply:
 
 def _group_row(twin: TwinCore, key: Key, name: bytes) -> Reply:
     group = key.groups[name]
+    last_id, lag = last_delivered(key, name), _lag(key, group)
+    if last_id and lag:
+        twin.state.count("S7.6")
     return [
         *(b"name", name, b"consumers", len(group.local.consumers)),
         *(b"pending", len(group.local.pel)),
-        *(b"last-delivered-id", format_id(last_delivered(key, name))),
-        *(b"entries-read", _entries_read(twin, key, name), b"lag", _lag(key, group)),
+        *(b"last-delivered-id", format_id(last_id)),
+        *(b"entries-read", _entries_read(twin, key, name), b"lag", lag),
     ]
 
 

@@ -100,4 +100,5 @@ def xack(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     dots = [dot for dot, one in pel.items() if one.entry_id in ids]
     if dots:
         twin.record(LeftPel(key, argv[2], twin.state.clock_ms, dots))
+        key.groups[argv[2]].local.acks += 1
     return len(dots)

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Optional, TypeVar
 
-from anabranch.sim.twin.apply import learn_acknowledged, restart_figures, retire
+from anabranch.sim.twin.apply import (
+    count_starts,
+    end_group,
+    learn_acknowledged,
+    restart_figures,
+    retire,
+)
 from anabranch.sim.twin.state import (
     Create,
     Dot,
@@ -84,6 +90,8 @@ def _join_key(state: State, key: Key, frozen: FrozenKey, cut: Frozen, is_restore
     for dot, entry in frozen.entries.items():
         if dot not in key.entries and not covers(state.vector, dot):
             key.put(entry)
+            if entry.entry_id <= key.read_to:
+                state.count("S7.2")
             key.added += 1
             state.added.append(key.name)
     _join_header(key.header, frozen.header, state.vector, cut.vector)
@@ -153,8 +161,7 @@ def _join_groups(state: State, key: Key, frozen: FrozenKey, cut: Frozen) -> None
                 kept[dot].acked |= theirs[dot].acked
         survives = any(dot in mine for dot in kept)
         if group is not None and not survives:
-            del key.groups[name]
-            state.ended.append(key.name)
+            end_group(state, key, name)
             group, before = None, set()
         if not kept:
             continue
@@ -162,7 +169,9 @@ def _join_groups(state: State, key: Key, frozen: FrozenKey, cut: Frozen) -> None
             group = key.groups[name] = Group()
             state.added.append(key.name)
         group.creates = kept
-        learn_acknowledged(group, group.acked() - before, is_issued=False)
+        for dot in [one for one in kept if one not in mine]:
+            count_starts(state, group, kept[dot])
+        learn_acknowledged(state, group, group.acked() - before, is_issued=False)
 
 
 def _is_buried(

@@ -17,6 +17,7 @@ from anabranch.region.engine.replies import ErrorReply, ReplyLater
 from anabranch.sim import calls
 from anabranch.sim.calls import Call
 from anabranch.sim.history import Began, Checker, End, Setup, Shown, Stopped
+from anabranch.sim.twin.conflicts import Conflicts
 from anabranch.sim.twin.core import TwinCore
 from anabranch.sim.twin.dispatch import run
 from anabranch.sim.twin.effects import Plain
@@ -41,6 +42,7 @@ class Twin(Checker):
         self.regions: Final = {one: TwinRegion(one, run) for one in setup.regions}
         for twin in self.regions.values():
             twin.others = self._others_of(twin.region)
+            twin.conflicts = Conflicts(twin.region, setup.counts)
         self._cuts: Final[dict[int, Frozen]] = {}
         # Decoded blocks by chain value.
         self._decoded: Final[dict[bytes, list[Plain]]] = {}

@@ -62,6 +62,10 @@ def rename(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     entries = source.between(0, MAX_ID)
     last_id, won = source.last_id(), source.deadline()
     twin.issue(Delete(source.name, twin.vector()))
+    if twin.conflicts is not None:
+        twin.conflicts.rename(source.name, (twin.region, twin.counter()))
+    if entries:
+        twin.state.count("S10.1")
     if target is not None:
         twin.issue(Delete(target.name, twin.vector()))
     made = twin.state.key(argv[2])
@@ -85,6 +89,8 @@ def _is_too_large(twin: TwinCore) -> bool:
     limit, reply = twin.call.settings["crdt-unit-max-bytes"], twin.reply
     assert isinstance(limit, int)
     is_refused = isinstance(reply, ErrorReply) and "crdt-unit-max-bytes" in reply.message
+    if is_refused:
+        twin.state.count("S14")
     return is_refused and limit < 1_000_000
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, Optional
+from typing import Final, NamedTuple, Optional, TypeVar
 
 from anabranch.crdt.ids import format_id
 from anabranch.region.engine.replies import NULL_ARRAY, REPLY_LATER, ErrorReply, MapReply, Reply
@@ -20,16 +20,20 @@ from anabranch.sim.twin.core import TwinCore
 from anabranch.sim.twin.records import Claimed, ConsumerMade, Delivered
 from anabranch.sim.twin.replies import entry_reply
 from anabranch.sim.twin.session import Blocked, Session
-from anabranch.sim.twin.state import Dot, Entry, Key, Pending
+from anabranch.sim.twin.state import Dot, Entry, Key, Pending, State
 
 _NO_COUNT: Final = 1 << 60
 
+T = TypeVar("T", Entry, Pending)
 
-def cut_at(entries: list[Entry], count: int) -> list[Entry]:
+
+def cut_at(state: State, entries: list[T], count: int) -> list[T]:
     """The first `count` entries; COUNT never cuts between entries of one ID (S7.1)."""
     end = count
     while 0 < end < len(entries) and entries[end].entry_id == entries[end - 1].entry_id:
         end += 1
+    if end > count:
+        state.count("S7.1")
     return entries[:end]
 
 
@@ -47,7 +51,14 @@ def xrange(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     entries = key.between(least, most)
     if is_reverse:
         entries.reverse()
-    return [entry_reply(entry) for entry in cut_at(entries, count)]
+    if entries and (_is_partial(low) or _is_partial(high)):
+        twin.state.count("S4.5")
+    return [entry_reply(entry) for entry in cut_at(twin.state, entries, count)]
+
+
+def _is_partial(bound: bytes) -> bool:
+    """Whether a bound is exclusive, or names the ms alone."""
+    return bound.startswith(b"(") or bound.isdigit()
 
 
 def xlen(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
@@ -108,8 +119,10 @@ def xread(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
         positions.append(format_id(after))
         entries = key.between(after + 1, MAX_ID) if key is not None else []
         if entries:
-            rows: list[Reply] = [entry_reply(entry) for entry in cut_at(entries, read.most)]
-            answer.append((name, rows))
+            shown = cut_at(twin.state, entries, read.most)
+            if key is not None:
+                key.read_to = max(key.read_to, shown[-1].entry_id)
+            answer.append((name, [entry_reply(entry) for entry in shown]))
     if answer:
         return _keyed(twin, answer)
     return _wait(twin, session, argv, read, positions)
@@ -197,13 +210,20 @@ def _deliver(twin: TwinCore, key: Key, read: Read) -> list[Reply]:
     found = [
         entry for entry in key.between(0, MAX_ID) if group.is_undelivered(entry.dot, entry.entry_id)
     ]
-    found = cut_at(found, read.most)
+    found = cut_at(twin.state, found, read.most)
     if found:
+        local = group.local
+        if found[0].entry_id < local.highest:
+            twin.state.count("S7.3")
+        if any(one.dot in local.set_back for one in found):
+            twin.state.count("S7.4")
+            local.set_back = set()
         handed: list[tuple[Dot, int, int]] = [
             (one.dot, one.entry_id, key.before_in_log(one.dot)) for one in found
         ]
         now_ms = twin.state.clock_ms
         twin.record(Delivered(key, read.group, now_ms, read.consumer, handed, read.no_ack))
+        local.has_no_ack = local.has_no_ack or read.no_ack
     return [entry_reply(entry) for entry in found]
 
 
@@ -213,10 +233,9 @@ def _pending(twin: TwinCore, key: Key, read: Read, after: int) -> list[Reply]:
     rows = [
         one for one in key.groups[read.group].local.pending(read.consumer) if one.entry_id > after
     ]
-    end = read.most
-    while 0 < end < len(rows) and rows[end].entry_id == rows[end - 1].entry_id:
-        end += 1
-    rows = rows[:end]
+    rows = cut_at(twin.state, rows, read.most)
+    if len({one.dot[0] for one in rows}) > 1:
+        twin.state.count("S7.5")
     claims = [
         Pending(one.dot, one.entry_id, read.consumer, now_ms, one.deliveries + 1)
         for one in rows

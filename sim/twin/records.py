@@ -56,6 +56,7 @@ class Delivered(Record):
             region, counter = dot
             local.given |= {(region, one) for one in range(before + 1, counter + 1)}
             key.ids[dot] = entry_id
+            local.highest = max(local.highest, entry_id)
             local.dropped.discard(dot)
             local.entries_read = (local.entries_read or 0) + 1
             if not self.no_ack and not covers(local.unreferenced, dot):
@@ -142,7 +143,9 @@ class FloorSet(Record):
         local = group.local
         local.floor = self.place
         local.raised = 0
-        local.given = {dot for dot in local.given if dot[1] <= self.forgets.get(dot[0], 0)}
+        kept = {dot for dot in local.given if dot[1] <= self.forgets.get(dot[0], 0)}
+        local.set_back |= local.given - kept
+        local.given, local.highest = kept, 0
         local.entries_read = self.entries_read
 
 

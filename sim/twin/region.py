@@ -28,7 +28,7 @@ from anabranch.sim.twin.effects import Plain, plain
 from anabranch.sim.twin.join import Frozen, join
 from anabranch.sim.twin.replies import Expected, Mismatch, check
 from anabranch.sim.twin.session import Session, StartNotOver, may_issue
-from anabranch.sim.twin.state import State, raise_to
+from anabranch.sim.twin.state import State, has_more, raise_to
 
 
 class TwinRegion(TwinCore):
@@ -43,6 +43,7 @@ class TwinRegion(TwinCore):
         self.first_state: Optional[Callable[[], State]] = partial(State, region)
         # The files of this region were once put back to an older state.
         self.is_restored = False
+        self.was_in_recovery = False
         self._run: Final = run
         # The late replies expected of this call.
         self._late: list[tuple[int, object]] = []
@@ -101,6 +102,13 @@ class TwinRegion(TwinCore):
             if state.vector != {one: up for one, up in call.facts.vector.items() if up}:
                 raise Mismatch(f"its vector is {call.facts.vector}; expected {state.vector}")
         self.journal.end_call(call)
+        if call.kind in (calls.START, calls.COMMIT) and call.position is not None:
+            self.counter_committed = self.counter()
+        if call.facts.state == "recovery":
+            self.was_in_recovery = True
+        elif call.facts.state == "serving" and self.was_in_recovery:
+            self.was_in_recovery = False
+            state.count("S13.7")
         if call.issued or call.rows:
             raise_to(self.had, state.vector)
         self.clock_max_ms = max(self.clock_max_ms, state.clock_ms)
@@ -139,10 +147,17 @@ class TwinRegion(TwinCore):
         self.journal.cut_back(call.position)
         self.sessions, self.blocked, self.for_start = {}, [], []
         self.was_serving = False
+        issued = self.counter()
         assert self.first_state is not None
         state = self.state = self.first_state()
         self._take_settings(call)
         self.journal.replay(state)
+        if self.conflicts is not None:
+            self.conflicts.begin(state)
+            state.counts = self.conflicts.counts
+        self.modes = {call.settings["crdt-xadd-id-uniqueness-mode"]}
+        if call.how != "backup" and self.counter() < issued:
+            state.count("S13.3")
         if call.facts.clock_ms < state.clock_ms:
             raise Mismatch(f"its clock ran back to {call.facts.clock_ms} ms in a start (S10.2)")
         state.clock_ms = call.facts.clock_ms
@@ -191,6 +206,7 @@ class TwinRegion(TwinCore):
         for place, (session, argv) in enumerate(waiting):
             self._look_late(session)
             self.waited = self._told(waiting[place + 1 :])
+            self.state.count("S13.6")
             reply = self._dispatch(session, argv)
             self.reply = None
             if not isinstance(reply, ReplyLater):
@@ -277,6 +293,7 @@ class TwinRegion(TwinCore):
         if not isinstance(self.reply, ErrorReply) or not may_issue(argv):
             return False
         if self.reply.message.startswith("READONLY"):
+            self.state.count("S13.8")
             return self.facts.state in ("recovery", "lost")
         return self.is_refused_for_disk()
 
@@ -299,9 +316,14 @@ class TwinRegion(TwinCore):
             if call.facts.vector.get(block.origin, 0) < block.last:
                 break  # a fork, or a region that is no member; others judge this
             self.journal.cut()
+            if call.source not in (self.region, block.origin):
+                state.count("S2.1")
             effects = decoded(block)
             for counter, effect in enumerate(effects, block.first):
-                apply(state, effect, (block.origin, counter), is_issued=False)
+                dot = (block.origin, counter)
+                if self.conflicts is not None:
+                    self.conflicts.meet(state, effect, dot)
+                apply(state, effect, dot, is_issued=False)
             self.journal.merged(block.origin, block.first, effects, state.clock_ms)
         self._after_merge()
 
@@ -310,12 +332,17 @@ class TwinRegion(TwinCore):
             return
         self.journal.cut()
         cut = cuts[call.cut]
+        self.state.count("S11.2")
+        if has_more(cut.vector, self.state.vector) and has_more(self.state.vector, cut.vector):
+            self.state.count("S11.3")
         join(self.state, cut, self.is_restored)
         self.journal.joined(cut, self.state.clock_ms)
         self.hand_set.update(self.state.keys)  # local statistics do not travel (S3.4)
         self._after_merge()
 
     def _after_merge(self) -> None:
+        if self.conflicts is not None:
+            self.conflicts.learn(self.state)
         self.note_lifecycle()
         self.settle()
         self.journal.end_unit()

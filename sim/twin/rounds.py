@@ -18,6 +18,8 @@ def announce(twin: TwinCore) -> None:
     if not isinstance(twin.next_issued(), Announce):
         return
     due = announcements(twin.state)
+    if twin.counter() > twin.counter_committed:
+        twin.state.count("S2.5")
     while True:
         effect = twin.next_issued()
         if not isinstance(effect, Announce):
@@ -34,6 +36,11 @@ def announce(twin: TwinCore) -> None:
                 f"and these counters that are not acknowledged yet: {sorted(expected.required)}; "
                 f"allowed are {sorted(expected.allowed)}"
             )
+        if group.local.acks > 1:
+            twin.state.count("S8.1")
+        if group.local.has_no_ack or len(effect.creates) > 1:
+            twin.state.count("S8.3")
+        group.local.acks, group.local.has_no_ack = 0, False
         ids = twin.state.keys[effect.key].ids
         for dot, entry_id in effect.ids.items():
             if ids.get(dot, entry_id) != entry_id:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final, Optional
 
+from anabranch.sim.twin.state import Vector
+
 
 class Session:
     """One connection of a client: its transaction and its watched keys."""
@@ -14,6 +16,8 @@ class Session:
         self.has_failed = False
         # key → (changes, whether it existed) when it was watched.
         self.watched: dict[bytes, tuple[int, bool]] = {}
+        # The vector at the first WATCH.
+        self.watched_at: Vector = {}
         # The command that waits is judged by others only.
         self.is_unjudged = False
 

@@ -10,6 +10,8 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator
 from typing import Final, Optional
 
+from anabranch.sim.rules import Counts
+
 Vector = dict[int, int]
 Dot = tuple[int, int]
 """(region_id, counter)"""
@@ -26,6 +28,11 @@ def raise_to(vector: Vector, other: Vector) -> None:
     """Joins `other` into `vector`."""
     for region, counter in other.items():
         vector[region] = max(vector.get(region, 0), counter)
+
+
+def has_more(vector: Vector, other: Vector) -> bool:
+    """Whether a vector covers an effect that the other one does not cover."""
+    return any(counter > other.get(region, 0) for region, counter in vector.items())
 
 
 def newest(dots: Iterator[Dot]) -> Dot:
@@ -45,7 +52,10 @@ class Entry:
 
 
 class Place:
-    """The start of a group or its floor: an entry ID, or for `$` a counter per region (S6.3)."""
+    """The start of a group or its floor: an entry ID, or for `$` a counter per region (S6.3).
+
+    `entry_id` of the start `$` is the highest ID that the creator had, as far as it is known.
+    """
 
     __slots__ = ("counters", "entry_id", "is_id")
 
@@ -59,6 +69,12 @@ class Place:
         if self.is_id:
             return entry_id > self.entry_id
         return not covers(self.counters, dot)
+
+    def is_as(self, other: Place) -> bool:
+        """Whether both are the same place."""
+        if self.is_id and other.is_id:
+            return self.entry_id == other.entry_id
+        return self.is_id == other.is_id and self.counters == other.counters
 
 
 class Create:
@@ -173,6 +189,12 @@ class Local:
         self.consumers: dict[bytes, Consumer] = {}
         # How many entries were handed out here; None before the first one.
         self.entries_read: Optional[int] = None
+        # The rest serves counts only. The highest ID handed out since the last SETID, and the
+        # counters that SETIDs made undelivered again; XACKs and reads since the last announcement.
+        self.highest = 0
+        self.set_back: set[Dot] = set()
+        self.acks = 0
+        self.has_no_ack = False
 
     def pending(self, consumer: Optional[bytes] = None) -> list[Pending]:
         """The PEL, or one consumer's, in the order of IDs and regions."""
@@ -236,6 +258,8 @@ class Key:
         self.max_deleted = 0
         # Counts changes, for WATCH (S10.7).
         self.changes = 0
+        # The highest ID that an XREAD returned (S7.2).
+        self.read_to = 0
 
     # -- entries
 
@@ -349,6 +373,13 @@ class State:
         # Settings in force, for streams without XCFGSET.
         self.duration_s = 100
         self.maxsize = 100
+        # None while a start replays the log, and where nobody counts.
+        self.counts: Optional[Counts] = None
+
+    def count(self, rule: str) -> None:
+        """A rule mattered in this region (`sim.rules`)."""
+        if self.counts is not None:
+            self.counts.rule(rule)
 
     def key(self, name: bytes) -> Key:
         """The key, made if need be."""

@@ -28,6 +28,7 @@ def work(twin: TwinCore) -> None:
         else:
             _check_expiry(twin, key, effect)
         twin.issue(RemoveObserved(effect.key, twin.vector(), effect.with_deadlines))
+        twin.state.count("S10.6" if effect.with_deadlines else "S10.3")
 
 
 def _grace_ms(twin: TwinCore) -> int:

@@ -11,6 +11,7 @@ Reading order:
 - `network`: the connections between regions.
 - `lines`: the connections of clients to a region's process.
 - `tap`: the real engine, with its calls reported to the judges.
+- `inside`: the rules that show only inside a region's engine.
 - `process`: one process of a region, with the real driver.
 - `region`: one machine, and its processes one after the other.
 - `world`: all regions, clients and judges of a run.

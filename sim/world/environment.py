@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from anabranch.sim.history import Checker, Violation
+from anabranch.sim.rules import Counts
 from anabranch.sim.world.scheduler import Scheduler
 from anabranch.sim.world.trace import Trace
 
@@ -59,6 +60,7 @@ class Environment:
         self.scheduler: Final = Scheduler(EPOCH_MS)
         self.trace: Final = trace
         self.counters: Final[defaultdict[str, int]] = defaultdict(int)
+        self.counts: Final = Counts(self.counters)
         self.found: Final[list[Violation]] = []
         self.disk_prefix: Final = f"{seed}-"
         self.tick_ms: Final = tick_ms

@@ -24,8 +24,6 @@ from anabranch.sim.world.trace import plain
 
 # Commands that only frame a transaction; they make no operation.
 _FRAMES: Final = (b"MULTI", b"DISCARD")
-# Commands outside of transactions that end the WATCHes of the connection.
-_UNWATCHING: Final = (b"UNWATCH", b"RESET")
 
 # The headers of short words; a header is made for each word of each command.
 _LENGTHS: Final = [b"$%d" % length for length in range(64)]
@@ -46,8 +44,6 @@ class Line:
         # Operations without an answer, in order.
         self.unanswered: list[Operation] = []
         self.transaction: Optional[list[Words]] = None
-        # Operation numbers of the WATCHes that no EXEC, DISCARD or UNWATCH has ended yet.
-        self.watching: list[int] = []
         # Commands that the region has not executed yet.
         self.unsent = 0
 
@@ -226,9 +222,6 @@ class Lines:
             self._framed(line, argv, reply)
             return
         transaction, line.transaction = line.transaction, None
-        watched = line.watching
-        if transaction is not None or name in _UNWATCHING:
-            line.watching = []
         if name in _FRAMES:
             self._framed(line, argv, reply)
             return
@@ -237,10 +230,6 @@ class Lines:
         operation = self._events.operation(
             line.client.number, self._region, argv, queued, before, now_ms
         )
-        if transaction is not None:
-            operation.watched = tuple(watched)
-        elif name == b"WATCH" and isinstance(reply, SimpleString):
-            line.watching.append(operation.number)
         line.unanswered.append(operation)
         if isinstance(reply, ReplyLater):
             line.running = operation

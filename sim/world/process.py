@@ -28,6 +28,7 @@ from anabranch.region.engine.state import EngineState
 from anabranch.region.work import DiskTransaction, LogRead, Work
 from anabranch.sim.calls import Call
 from anabranch.sim.history import Committed, Moved, Vector, Words
+from anabranch.sim.world import inside
 from anabranch.sim.world.disk import Disk
 from anabranch.sim.world.environment import Environment
 from anabranch.sim.world.lines import ClientEvents, Lines
@@ -72,6 +73,8 @@ class SimulatedProcess(Endpoint):
         self.commits_fail = False
         # Counter of the newest own effect that judges have been told is on the disk.
         self.told = 0
+        # The life in which the process began.
+        self.first_life = 0
         self._environment: Final = environment
         self._network: Final = network
         self._disk: Final = disk
@@ -107,6 +110,8 @@ class SimulatedProcess(Endpoint):
         self._tell_found()
         engine = self.driver.engine
         assert isinstance(engine, TappedEngine)
+        self.first_life = engine.life
+        inside.began(self._environment.counts, engine, self._clock.now_ms())
         engine.began()
         self.stepped()
         first_ms = uniform(self._draw, 1, self._environment.tick_ms)
@@ -432,6 +437,7 @@ class SimulatedProcess(Endpoint):
     def called(self, call: Call) -> None:
         call.start = self.number
         call.at_ms = self._environment.scheduler.now_ms
+        inside.called(self._environment.counts, self.driver.engine, call)
         self._environment.events.called(call)
 
     def new_cut(self) -> int:

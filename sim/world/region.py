@@ -14,6 +14,7 @@ from anabranch.region.engine.errors import StorageError
 from anabranch.region.engine.lifecycle import SERVING
 from anabranch.region.engine.settings import Settings, Value
 from anabranch.sim.history import Began, Stopped
+from anabranch.sim.world import inside
 from anabranch.sim.world.disk import Disk
 from anabranch.sim.world.environment import Environment
 from anabranch.sim.world.lines import ClientEvents, Lines
@@ -258,6 +259,7 @@ class SimulatedRegion:
         process.lines.end()
         self._network.gone(process, silently)
         _count_figures(environment, process.driver)
+        inside.ended(environment.counts, engine, process.first_life)
         on_disk = dict(engine.disk_vector)
         now_ms = environment.scheduler.now_ms
         environment.events.stopped(Stopped(self.region_id, self.starts, how, on_disk, now_ms))

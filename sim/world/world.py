@@ -82,7 +82,8 @@ class World:
         self._strike: Final = strike
         self.keys: Final = tuple(sorted({*keys, *(k for one in plan.clients for k in one.keys)}))
         settings = {one: _all_settings(plan.settings[one]) for one in plan.regions}
-        setup = Setup(plan.seed, plan.regions, settings, self.keys, self.ask)
+        counts = self.environment.counts
+        setup = Setup(plan.seed, plan.regions, settings, self.keys, self.ask, counts=counts)
         self.judges: Final = [judge(setup) for judge in judges]
         self.environment.watched_by(self.judges)
         self.steps_mark = 0
@@ -230,6 +231,11 @@ class World:
                 self.break_line(line.client.number)
                 return
         operation.answered_ms = self.scheduler.now_ms
+        if operation.answered_ms != operation.at_ms:
+            if operation.argv[0].upper() in (b"CRDT.VECTOR", b"CRDT.DIGEST"):
+                self.environment.counts.rule("S2.4")
+            elif operation.always and not operation.waited:
+                self.environment.counts.rule("S13.2")
         self.environment.events.answered(operation)
         line.client.answered(operation)
 
@@ -305,12 +311,14 @@ class World:
 
     def ask(self, region_id: int, argv: Words) -> Reply:
         """The reply to a reading command, sent on a separate connection."""
+        self.environment.counts.is_on = False
         region = self.regions[region_id]
         engine = region.engine
         session = engine.connect("judge", "", region.now_ms())
         reply = engine.execute(session, list(argv), region.now_ms())
         assert not isinstance(reply, ReplyLater), argv
         engine.disconnect(session)
+        self.environment.counts.is_on = True
         return listed(reply)
 
     def is_level(self) -> bool:

@@ -13,7 +13,7 @@ import pytest
 
 from anabranch.region.config import IDENTITY
 from anabranch.region.engine.settings import BY_NAME
-from anabranch.sim.rules.table import NOT_SIMULATED, RULES
+from anabranch.sim.rules import NOT_SIMULATED, RULES
 from tests.support.generated import check_current
 
 ROOT = Path(__file__).resolve().parents[2]

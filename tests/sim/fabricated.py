@@ -154,13 +154,9 @@ class Story:
         client: int = 1,
         always: bool = False,
         answered: bool = True,
-        under: tuple[Operation, ...] = (),
         floor_ms: int = 0,
     ) -> Operation:
-        """A command that issued these effects, and its reply.
-
-        `under`: the WATCHes under which an EXEC runs.
-        """
+        """A command that issued these effects, and its reply."""
         words = (
             tuple(word.encode() for word in command.split())
             if isinstance(command, str)
@@ -180,7 +176,6 @@ class Story:
             before,
             always,
         )
-        operation.watched = tuple(watch.number for watch in under)
         operation.floor_ms = floor_ms
         operation.after = after
         operation.reply = reply
