@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -25,8 +26,9 @@ TESTS_OF: Final = {
 NEEDED: Final = ("tests", "docs", "chaos", "cli")
 # CPU time, so that other work on the machine changes no verdict.
 CPU_MAX_S: Final = 60
+# A test that waits uses no CPU time. pytest-timeout then ends the process without a report.
+WALL_MAX_S: Final = 600
 MEMORY_MAX_KIB: Final = 4 << 20
-_WALL_MAX_S: Final = 1800
 # The arguments are the CPU time in seconds, the memory in KiB, and the command.
 _LIMITED: Final = 'ulimit -S -t "$0"; ulimit -v "$1"; shift; exec "$@"'
 _CPU_IS_OVER: Final = -24  # SIGXCPU
@@ -66,18 +68,17 @@ class Suite:
 
         RuntimeError when a test fails.
         """
-        status, text = self._pytest(self._folders(*TESTS_OF), ["--testmon"])
+        status, text = self._pytest(self._folders(*TESTS_OF), ["--timeout=0"])
         if status not in (0, 5):
             raise RuntimeError(f"tests fail without any mutant:\n{text[-3000:]}")
 
     def judge(self, mutant: Mutant) -> Verdict:
         """Runs the tests on the mutant."""
         folders = self._folders(package_of(mutant.path))
+        limits = ["sh", "-c", _LIMITED, str(CPU_MAX_S), str(MEMORY_MAX_KIB)]
         with mutated(self.tree / mutant.path, mutant.apply):
             status, text = self._pytest(
-                folders,
-                ["--testmon-nocollect", "--testmon-forceselect", "--testmon", "-x"],
-                CPU_MAX_S,
+                folders, ["-x", "--testmon-nocollect", f"--timeout={WALL_MAX_S}"], limits
             )
         if status == 0:
             return Verdict("survived" if " passed" in text else "uncovered")
@@ -88,7 +89,6 @@ class Suite:
             return Verdict("killed", failed[1], (failed[2] or "")[:300])
         if status in (4, 5):
             raise RuntimeError(f"pytest cannot run tests for {mutant.diff()}:\n{text[-2000:]}")
-        # pytest-timeout ends the process without a report if a test waits for ever.
         return Verdict("killed", "the process", f"ended with {status}: {text.strip()[-200:]}")
 
     def _folders(self, *packages: str) -> list[str]:
@@ -96,31 +96,25 @@ class Suite:
         return sorted(folder for folder in folders if (self.tree / folder).is_dir())
 
     def _pytest(
-        self, folders: list[str], options: list[str], cpu_max_s: int = 0
+        self, folders: list[str], options: list[str], limits: Iterable[str] = ()
     ) -> tuple[int, str]:
         """Runs pytest; returns its exit status and its output."""
         command = [
             *(python(), "-m", "pytest", "-q", "--tb=no", "-p", "no:cacheprovider"),
-            *("-m", "not live and not oracle and not long", "--durations=0"),
-            *("--timeout=600", "--timeout-method=thread"),
+            *("-m", "not live and not oracle and not long", "--timeout-method=thread"),
+            *("--testmon", "--testmon-forceselect"),  # it would not select beside -m
             *(f"--basetemp={self.tree / 'pytest.tmp'}", *options, *folders),
         ]
-        if cpu_max_s:
-            command = ["sh", "-c", _LIMITED, str(cpu_max_s), str(MEMORY_MAX_KIB), *command]
-        try:
-            ended = subprocess.run(
-                command,
-                cwd=self.tree,
-                env={
-                    **environment(self.tree),
-                    "TESTMON_DATAFILE": str(self._memory),
-                    "COLUMNS": "400",
-                },
-                timeout=_WALL_MAX_S if cpu_max_s else None,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            return -1, "it hangs"
+        ended = subprocess.run(
+            [*limits, *command],
+            cwd=self.tree,
+            env={
+                **environment(self.tree),
+                "TESTMON_DATAFILE": str(self._memory),
+                "COLUMNS": "400",  # of the line that names the failed test and its error
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
         return ended.returncode, ended.stdout.decode("utf-8", "replace")
