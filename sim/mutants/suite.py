@@ -32,7 +32,7 @@ MEMORY_MAX_KIB: Final = 4 << 20
 # The arguments are the CPU time in seconds, the memory in KiB, and the command.
 _LIMITED: Final = 'ulimit -S -t "$0"; ulimit -v "$1"; shift; exec "$@"'
 _CPU_IS_OVER: Final = -24  # SIGXCPU
-_FAILED: Final = re.compile(r"^(?:FAILED|ERROR) (\S+)(?: - (.*))?$", re.MULTILINE)
+_FAILED: Final = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - (.*))?$", re.MULTILINE)
 
 
 @dataclass(frozen=True)

@@ -264,10 +264,12 @@ def test_a_copy_holds_all_that_its_tests_import(tmp_path: Path) -> None:
 HALVES = "def half(number: int) -> int:\n    return number // 2\n\n\n"
 OTHER = "def third(number: int) -> int:\n    return number // 3\n"
 TESTS = """
+import pytest
 from anabranch.crdt.halves import half, third
 
-def test_half() -> None:
-    assert half(6) == 3
+@pytest.mark.parametrize("number", [6], ids=["an even number"])
+def test_half(number: int) -> None:
+    assert half(number) == 3
 
 def test_third() -> None:
     assert third(6) >= 2
@@ -287,7 +289,7 @@ def test_a_mutant_is_judged_by_the_tests_that_run_its_function(tmp_path: Path) -
         for mutant in mutants_of("crdt/halves.py", source)
         if mutant.after.endswith(("* 2", "* 3", " 1", "// 2"))
     }
-    failed = "tests/crdt/test_halves.py::test_half"
+    failed = "tests/crdt/test_halves.py::test_half[an even number]"
     assert verdicts == {
         ("half", "return number * 2"): Verdict("killed", failed, "assert 12 == 3"),
         ("half", "return number // 1"): Verdict("killed", failed, "assert 6 == 3"),
