@@ -19,7 +19,7 @@ from anabranch.sim.mutants.tree import environment, mutated, python
 # package → folders of its tests
 TESTS_OF: Final = {
     "crdt": ("tests/crdt", "tests/review"),
-    "region/engine": ("tests/engine", "tests/review", "tests/storage"),
+    "region/engine": ("tests/engine", "tests/review", "tests/server", "tests/storage"),
     "region/storage": ("tests/storage", "tests/review"),
 }
 # Folders beside the packages that these tests and their fixtures need in a copy of the tree.
