@@ -23,7 +23,7 @@ TESTS_OF: Final = {
     "region/storage": ("tests/storage", "tests/review"),
 }
 # Folders beside the packages that these tests and their fixtures need in a copy of the tree.
-NEEDED: Final = ("tests", "docs", "chaos", "cli")
+NEEDED: Final = ("tests", "docs", "bench", "chaos", "cli")
 # CPU time, so that other work on the machine changes no verdict.
 CPU_MAX_S: Final = 60
 # A test that waits uses no CPU time. pytest-timeout then ends the process without a report.
