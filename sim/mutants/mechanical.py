@@ -1,6 +1,6 @@
 """Mechanical mutants of `crdt`, `region/engine` and `region/storage`: a seeded sample, judged.
 
-Each mutant is given to the unit and property tests of its package (`suite`); if it survives them,
+Each mutant is given to the unit and property tests (`suite`); if it survives them,
 to a hundred seeds of the simulator (`seeds`). Verdicts go to a file, a line each, so that an
 interrupted run can go on. A mutant that survives both either does not change the program, and is
 then listed in `equivalent.txt` with the reason, or shows that a test is missing.
@@ -22,12 +22,16 @@ from typing import Any, Final
 
 from anabranch.sim.mutants import equivalent, seeds
 from anabranch.sim.mutants.operators import Key, Mutant, mutants_of
-from anabranch.sim.mutants.suite import NEEDED, Suite, package_of
+from anabranch.sim.mutants.suite import NEEDED, Suite
 from anabranch.sim.mutants.tree import ROOT, copy_tree, mutated
 
 MUTATED: Final = ("crdt", "region/engine", "region/storage")
 SEEDS: Final = 100
 SEED_LIMIT_S: Final = 60.0
+
+
+def package_of(path: str) -> str:
+    return next(package for package in MUTATED if path.startswith(package + "/"))
 
 
 def sample(count: int, seed: int, root: Path = ROOT) -> list[Mutant]:
