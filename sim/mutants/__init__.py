@@ -10,10 +10,9 @@ Reading order:
 - `seeds`: runs seeds of the simulator in a process of a copy, and reports the first violation.
 - `run`: planted bugs against the simulator.
 - `trial`: a scenario file in a copy of the tree with a patch.
-- `operators`: mechanical mutants of a module.
+- `operators`: mechanical mutants of a module, made by cosmic-ray.
 - `equivalent`: the mutants that do not change the program, judged by hand.
-- `suite`: judges a mutant by the unit and property tests that run its line.
-- `pytest_plugin`: chooses, orders and bounds the tests of a suite run, inside pytest.
+- `suite`: judges a mutant by the unit and property tests that run its function.
 - `mechanical`: a sample of mechanical mutants against tests and simulator.
 - `__main__`: the command line.
 """

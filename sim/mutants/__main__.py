@@ -30,7 +30,7 @@ def _mechanical(options: argparse.Namespace) -> int:
         options.only,
     )
     judged: list[mechanical.Judged] = []
-    for one in mechanical.run(asked):
+    for one in mechanical.run(asked, entries):
         judged.append(one)
         print(f"{len(judged):4} {mechanical.one_line(one)}", flush=True)
     lines, survivors = mechanical.report(judged, entries)

@@ -1,6 +1,6 @@
 """Mechanical mutants of `crdt`, `region/engine` and `region/storage`: a seeded sample, judged.
 
-Each mutant is given to the unit and property tests of its package (`suite`); if it survives them,
+Each mutant is given to the unit and property tests (`suite`); if it survives them,
 to a hundred seeds of the simulator (`seeds`). Verdicts go to a file, a line each, so that an
 interrupted run can go on. A mutant that survives both either does not change the program, and is
 then listed in `equivalent.txt` with the reason, or shows that a test is missing.
@@ -13,21 +13,25 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
-from threading import Lock
+from queue import SimpleQueue
 from typing import Any, Final
 
 from anabranch.sim.mutants import equivalent, seeds
 from anabranch.sim.mutants.operators import Key, Mutant, mutants_of
-from anabranch.sim.mutants.suite import NEEDED, Suite, package_of
-from anabranch.sim.mutants.tree import ROOT, copy_tree, write_source
+from anabranch.sim.mutants.suite import NEEDED, Suite
+from anabranch.sim.mutants.tree import ROOT, copy_tree, mutated
 
 MUTATED: Final = ("crdt", "region/engine", "region/storage")
 SEEDS: Final = 100
 SEED_LIMIT_S: Final = 60.0
+
+
+def package_of(path: str) -> str:
+    return next(package for package in MUTATED if path.startswith(package + "/"))
 
 
 def sample(count: int, seed: int, root: Path = ROOT) -> list[Mutant]:
@@ -65,19 +69,9 @@ class Judged:
     error: str = ""
     seeds: str = ""
     seed: int = -1
-    cpu_s: float = 0.0
 
-    def record(self) -> dict[str, Any]:
-        return {
-            "key": self.mutant.key(),
-            "operator": self.mutant.operator,
-            "tests": self.tests,
-            "by": self.by,
-            "error": self.error,
-            "seeds": self.seeds,
-            "seed": self.seed,
-            "cpu_s": self.cpu_s,
-        }
+    def is_killed(self) -> bool:
+        return "killed" in (self.tests, self.seeds)
 
 
 class Results:
@@ -85,56 +79,19 @@ class Results:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._lock = Lock()
         self._known: dict[Key, dict[str, Any]] = {}
         if path.exists():
             for line in path.read_text(encoding="utf-8").splitlines():
-                record = json.loads(line)
-                path_, where, nth, before, after = record["key"]
-                self._known[(path_, where, nth, before, after)] = record
+                verdicts = json.loads(line)
+                mutant = Mutant(**verdicts.pop("mutant"))
+                self._known[mutant.key()] = verdicts
 
     def of(self, mutant: Mutant) -> Judged:
-        known = self._known.get(mutant.key(), {})
-        fields = {
-            name: known[name]
-            for name in ("tests", "by", "error", "seeds", "seed", "cpu_s")
-            if name in known
-        }
-        return Judged(mutant, **fields)
+        return Judged(mutant, **self._known.get(mutant.key(), {}))
 
     def keep(self, judged: Judged) -> None:
-        with self._lock, self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(judged.record()) + "\n")
-
-
-class Worker:
-    """One copy of the tree, in which mutants are judged one after the other."""
-
-    def __init__(self, tree: Path, memory: Path) -> None:
-        self.tree = copy_tree(tree, NEEDED)
-        self.suite = Suite(self.tree, memory)
-
-    def by_tests(self, judged: Judged) -> None:
-        verdict = self.suite.judge(judged.mutant)
-        judged.tests, judged.by, judged.error, judged.cpu_s = (
-            verdict.outcome,
-            verdict.by,
-            verdict.error,
-            verdict.cpu_s,
-        )
-
-    def by_seeds(self, judged: Judged, sound: seeds.Sound) -> None:
-        """Judges by the simulator. A seed counts only if the tree without the mutant passes it."""
-        source = self.tree / judged.mutant.path
-        original = source.read_text(encoding="utf-8")
-        write_source(source, judged.mutant.apply(original))
-        try:
-            caught = seeds.first_caught(self.tree, range(SEEDS), sound, SEED_LIMIT_S)
-        finally:
-            write_source(source, original)
-        judged.seeds = "survived" if caught is None else "killed"
-        if caught is not None:
-            judged.seed, judged.by, judged.error = caught.seed, caught.checker, caught.text[:300]
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(judged)) + "\n")
 
 
 @dataclass(frozen=True)
@@ -153,48 +110,65 @@ class Options:
     only: str = ""
 
 
-def run(options: Options) -> Iterator[Judged]:
+class Judges:
+    """Copies of the tree, in each of which one mutant at a time is judged."""
+
+    def __init__(self, scratch: Path, options: Options) -> None:
+        memory = options.out.with_suffix(".testmondata")
+        self._seeds = not options.tests_only
+        self._sound = seeds.Sound(copy_tree(scratch / "sound"), SEED_LIMIT_S)
+        self._idle: SimpleQueue[Suite] = SimpleQueue()
+        suites = [
+            Suite(copy_tree(scratch / str(number), NEEDED), memory)
+            for number in range(options.jobs)
+        ]
+        suites[0].learn()
+        for suite in suites:
+            self._idle.put(suite)
+
+    def judge(self, judged: Judged) -> None:
+        """Adds the verdicts that are missing. Tests come first, as they take less time."""
+        suite = self._idle.get()
+        try:
+            if not judged.tests:
+                verdict = suite.judge(judged.mutant)
+                judged.tests, judged.by, judged.error = verdict.outcome, verdict.by, verdict.error
+            if judged.tests != "killed" and self._seeds:
+                self._by_seeds(suite.tree, judged)
+        finally:
+            self._idle.put(suite)
+
+    def _by_seeds(self, tree: Path, judged: Judged) -> None:
+        """Judges by the simulator. A seed counts only if the tree without the mutant passes it."""
+        with mutated(tree / judged.mutant.path, judged.mutant.apply):
+            caught = seeds.first_caught(tree, range(SEEDS), self._sound, SEED_LIMIT_S)
+        judged.seeds = "survived" if caught is None else "killed"
+        if caught is not None:
+            judged.seed, judged.by, judged.error = caught.seed, caught.checker, caught.text[:300]
+
+
+def run(options: Options, entries: list[equivalent.Equivalent]) -> Iterator[Judged]:
     """Judges the sample; yields each mutant when it has a verdict, those of the file first."""
     results = Results(options.out)
-    by_hand = {entry.key for entry in equivalent.read(equivalent.FILE.read_text(encoding="utf-8"))}
+    by_hand = {entry.key for entry in entries}
     waiting: list[Judged] = []
     for mutant in sample(options.sample, options.seed):
         if options.only not in mutant.path:
             continue
         judged = results.of(mutant)
-        if (
-            options.again
-            and judged.tests != "killed"
-            and judged.seeds != "killed"
-            and mutant.key() not in by_hand
-        ):
+        if options.again and not judged.is_killed() and mutant.key() not in by_hand:
             judged = Judged(mutant)
-        if judged.tests and (judged.tests == "killed" or judged.seeds or options.tests_only):
+        if judged.tests and (judged.is_killed() or judged.seeds or options.tests_only):
             yield judged
         else:
             waiting.append(judged)
     if not waiting:
         return
     with tempfile.TemporaryDirectory(prefix="mutants-") as scratch:
-        memory = options.out.with_suffix(".coverage")
-        workers = [Worker(Path(scratch) / str(number), memory) for number in range(options.jobs)]
-        for worker in workers:
-            worker.suite.learn()
-        sound = seeds.Sound(copy_tree(Path(scratch) / "sound"), SEED_LIMIT_S)
-        idle = list(workers)
-        lock = Lock()
+        judges = Judges(Path(scratch), options)
 
         def judge(judged: Judged) -> Judged:
-            with lock:
-                worker = idle.pop()
-            try:
-                if not judged.tests:
-                    worker.by_tests(judged)
-                if judged.tests != "killed" and not options.tests_only:
-                    worker.by_seeds(judged, sound)
-            finally:
-                with lock:
-                    idle.append(worker)
+            judges.judge(judged)
             results.keep(judged)
             return judged
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -65,6 +67,17 @@ def write_source(source: Path, text: str) -> None:
     """Changes a module of a copy."""
     source.write_text(text, encoding="utf-8")
     forget_compiled(source)
+
+
+@contextmanager
+def mutated(source: Path, change: Callable[[str], str]) -> Iterator[None]:
+    """Changes a module of a copy for the time of a `with` block."""
+    original = source.read_text(encoding="utf-8")
+    write_source(source, change(original))
+    try:
+        yield
+    finally:
+        write_source(source, original)
 
 
 def python() -> str:

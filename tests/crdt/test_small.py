@@ -504,6 +504,19 @@ def test_what_comes_during_a_collection_is_collected_later(steps: list[tuple[Any
     assert limits.retired == sum(each.is_retired for each in pairs.everything())
 
 
+def test_a_collection_pauses_when_it_has_looked_at_enough() -> None:
+    """It counts producers, runs and pairs: one of each is all that this limit allows."""
+    limits = PairLimits()
+    limits.look_max = 3
+    pairs = Pairs(limits)
+    for counter, pid in enumerate((b"a", b"b"), 1):
+        pairs.add(pair_of(pid, b"1", (1, counter), counter << 64, 0, {}, 0))
+    assert pairs.collect({1: 2}, 1000, 50) == 1
+    assert pairs.is_collecting
+    assert pairs.collect({1: 2}, 1000, 50) == 1
+    assert not pairs.is_collecting
+
+
 def _is_the_list(held: list[Pairs], naive: NaivePairs, limits: PairLimits, now_ms: int) -> None:
     """Asserts that the pairs of both streams and their answers equal those of the naive list."""
     assert (limits.retired, limits.forgotten_early) == (naive.retired(), naive.forgotten_early)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from anabranch.crdt import undelivered
 from anabranch.crdt.ids import make
 from anabranch.crdt.join import join
 from anabranch.crdt.snapshot import read_snapshot
+from anabranch.crdt.spans import UNKNOWN_ID
 from anabranch.crdt.stream import NEVER
 from anabranch.crdt.vector import Vector
 from tests.crdt.support import Twin, assert_equal, snapshot_bytes
@@ -646,3 +648,18 @@ def test_rename_meets_a_concurrent_add_of_the_source() -> None:
         2,
     ]
     assert not one.has_group(b"new", G)
+
+
+def test_a_given_span_without_an_id_ends_at_its_last_entry() -> None:
+    """The end of a piece of an announcement has no ID, so the log tells it (S7.6)."""
+    one, two = regions()
+    one.issue(one.engine().create(K, G, 0))
+    add(one, 5, 6, 7)
+    assert read(one) == [5, 6, 7]
+    one.acknowledge(K, G, {make(each, 0) for each in (5, 6, 7)})
+    one.issue(one.engine().announce(K, G))
+    two.pull(one)
+    stream = two.keyspace.keys[K]
+    group = stream.groups[G]
+    assert group.delivery.given[1].highest_end() == (4, UNKNOWN_ID)
+    assert undelivered.last_delivered_id(stream, group) == make(7, 0)
