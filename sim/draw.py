@@ -70,7 +70,7 @@ FAULTS: Final[dict[str, tuple[float, int, int, int]]] = {
     "pause": (0.15, 2, 20, 800),
     "I/O errors": (0.1, 1, 20, 500),
     "full disk": (0.08, 1, 20, 500),
-    "read errors": (0.1, 2, 20, 500),
+    "read errors": (0.2, 2, 100, 1500),
     "slow disk": (0.15, 2, 100, 1500),
     "clock back": (0.15, 2, 0, 0),
     "clock forward": (0.15, 2, 0, 0),

@@ -25,7 +25,8 @@ Reading order:
 - `reading`: ranges and reads.
 - `groups`: XGROUP and XACK.
 - `claiming`: XCLAIM, XAUTOCLAIM, XPENDING.
-- `facts`: XINFO and CRDT.LOG.
+- `facts`: XINFO, CRDT.LOG and CRDT.NODES.
+- `configuration`: CONFIG.
 - `looks`: CRDT.GROUPS.
 - `keys`: deleting, renaming, deadlines, listing.
 - `dispatch`: the table of commands, and transactions.

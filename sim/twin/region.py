@@ -151,6 +151,7 @@ class TwinRegion(TwinCore):
         assert self.first_state is not None
         state = self.state = self.first_state()
         self._take_settings(call)
+        self.settings = dict(call.settings)
         self.journal.replay(state)
         if self.conflicts is not None:
             self.conflicts.begin(state)
