@@ -178,6 +178,8 @@ class Looker(Client):
         if chance < 0.79:
             region = b"%d" % pick(draw, self.regions)
             return [(b"CRDT.NODES", key, region, b"0", b"%d" % (1 + below(draw, 300)))]
+        if chance < 0.84:
+            return [(b"CRDT.HISTORY", key)]
         if chance < 0.9:
             return [
                 (

@@ -27,6 +27,7 @@ Reading order:
 - `claiming`: XCLAIM, XAUTOCLAIM, XPENDING.
 - `facts`: XINFO, CRDT.LOG and CRDT.NODES.
 - `configuration`: CONFIG.
+- `history`: CRDT.HISTORY.
 - `looks`: CRDT.GROUPS.
 - `keys`: deleting, renaming, deadlines, listing.
 - `dispatch`: the table of commands, and transactions.

@@ -173,6 +173,7 @@ class SimulatedRegion:
             capture_bytes=1 if is_small else 1 << 20,
             encode_stretch=8 if is_small else 1 << 20,
             cut_weight=1 if is_small else 1 << 20,
+            index_bytes=400 if is_small else 1 << 20,
         )
         try:
             process.start(config, limits)
