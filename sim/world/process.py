@@ -158,9 +158,9 @@ class SimulatedProcess(Endpoint):
                 self._write_now(transaction)
             else:
                 self._report(transaction, error)
+        self.driver.stop()
         for read in list(self._asked):
             self._read_now(read)
-        self.driver.stop()
         idle = 0
         while True:
             work = self.driver.step()

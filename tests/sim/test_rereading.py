@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from anabranch.region.storage.checkpoint import Checkpointer
 from anabranch.sim.draw import draw_plan
+from anabranch.sim.run import _reread
 from anabranch.sim.world.environment import EPOCH_MS
 from anabranch.sim.world.faults import new_world
 from anabranch.sim.world.rereading import difference
@@ -71,3 +74,32 @@ def test_links_on_which_blocks_were_missing_are_counted(world: World) -> None:
     world.regions[2].driver.engine.state.replication.gaps += 1
     world.counters["figure:gaps"] += 1
     assert world.gaps() == 2
+
+
+def test_a_stop_that_does_not_end_is_a_violation(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    region = world.regions[2]
+    monkeypatch.setattr(type(region.driver._disk), "has_stopped", lambda schedule: False)
+    _reread(world, region)
+    assert [one.text for one in world.found] == [
+        "region 2: its stop does not end",
+        "region 2: it does not stop cleanly",
+    ]
+
+
+def test_files_are_compared_again_after_a_clean_stop(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A key that its checkpoint leaves out shows only then: until then the log tells of it."""
+    region = world.regions[2]
+    begin = Checkpointer.begin
+
+    def forgetful(checkpointer: Checkpointer, *arguments: Any) -> None:
+        begin(checkpointer, *arguments)
+        checkpointer._todo = []
+
+    monkeypatch.setattr(Checkpointer, "begin", forgetful)
+    _reread(world, region)
+    (found,) = world.found
+    assert "hold another state" in found.text
