@@ -159,8 +159,6 @@ def crdt_nodes(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> obj
         refuse(NO_KEY)
     region = int(argv[2])
     least, most = key.trimmed.get(region, 0), key.ever_trimmed.get(region, 0)
-    if least:
-        twin.state.count("S5.3")
     return Expected(
         f"trimmed from {least} to {most}",
         lambda reply: (
