@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from anabranch.region.storage.checkpoint import Checkpointer
+from anabranch.region.storage.log import ReadOldest
 from anabranch.sim.draw import draw_plan
 from anabranch.sim.run import _reread
 from anabranch.sim.world.environment import EPOCH_MS
@@ -76,11 +75,11 @@ def test_links_on_which_blocks_were_missing_are_counted(world: World) -> None:
     assert world.gaps() == 2
 
 
-def test_a_stop_that_does_not_end_is_a_violation(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stop_that_does_not_end_is_a_violation(world: World) -> None:
     region = world.regions[2]
-    monkeypatch.setattr(type(region.driver._disk), "has_stopped", lambda schedule: False)
+    schedule = region.driver._disk
+    schedule._begin()
+    schedule._step, schedule._is_reading = ReadOldest(1, 1), True
     _reread(world, region)
     assert [one.text for one in world.found] == [
         "region 2: its stop does not end",
@@ -88,18 +87,11 @@ def test_a_stop_that_does_not_end_is_a_violation(
     ]
 
 
-def test_files_are_compared_again_after_a_clean_stop(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A key that its checkpoint leaves out shows only then: until then the log tells of it."""
+def test_files_are_compared_again_after_a_clean_stop(world: World) -> None:
+    """Keys that a checkpoint leaves out show only then: until then the log tells of them."""
     region = world.regions[2]
-    begin = Checkpointer.begin
-
-    def forgetful(checkpointer: Checkpointer, *arguments: Any) -> None:
-        begin(checkpointer, *arguments)
-        checkpointer._todo = []
-
-    monkeypatch.setattr(Checkpointer, "begin", forgetful)
+    assert region.engine.keyspace.dirty
+    region.engine.keyspace.dirty.clear()
     _reread(world, region)
     (found,) = world.found
     assert "hold another state" in found.text

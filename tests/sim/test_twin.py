@@ -7,7 +7,6 @@ changes one call before the twin receives it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Optional
 
 import pytest
@@ -316,7 +315,8 @@ def test_groups_are_looked_at_where_entries_above_undelivered_ones_are_acknowled
     us.take(eu)
     assert twin.regions[1].state.with_gaps == [b"k"]
     asked: list[tuple[int, Words]] = []
-    twin.setup = replace(twin.setup, ask=lambda region, argv: asked.append((region, argv)))
+    asking = Twin(Setup(0, (1,), {}, (b"k",), lambda region, argv: asked.append((region, argv))))
+    asking.regions[1].state.with_gaps = [b"k"]
     for _ in range(2):
-        twin.shown({1: Shown(1, {}, b"", NOW_MS)})
+        asking.shown({1: Shown(1, {}, b"", NOW_MS)})
     assert asked == [(1, (b"XINFO", b"GROUPS", b"k"))] and twin.violations == []
