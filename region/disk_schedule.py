@@ -81,13 +81,17 @@ class DiskSchedule:
             self._failed = transaction
             self._retry_ms = steady_ms + self._retry_after_ms
         self.drop_checkpoint(steady_ms)
+        self._gave_up = self._is_stopping
 
     def drop_checkpoint(self, steady_ms: int) -> None:
-        """Gives up the checkpoint under way; a later one continues with what it captured."""
+        """Gives up the checkpoint under way; a later one continues with what it captured.
+
+        A stop makes no other one, but still commits everything: a start replays the log.
+        """
         self._steps = self._step = None
         self._is_reading = False
         self._begins_after_ms = steady_ms + self._retry_after_ms
-        self._gave_up = self._is_stopping
+        self._last_is_done = self._is_stopping
 
     def read(self, rows: Any) -> None:
         """The log has answered the read of the checkpoint with `rows`."""

@@ -43,6 +43,7 @@ from anabranch.region.histories import Histories
 from anabranch.region.salvaging import Salvaging
 from anabranch.region.storage.checkpoint import CAPTURE_BYTES, STRETCH, Checkpointer
 from anabranch.region.storage.history import FindKey, ReadBlocks, ReadRows
+from anabranch.region.storage.key_index import STRETCH_BYTES
 from anabranch.region.storage.log import ReadOldest
 from anabranch.region.storage.salvage import ReadSalvage
 from anabranch.region.work import DiskTransaction, LogRead, Work
@@ -61,7 +62,8 @@ class TurnLimits:
     The simulator uses smaller values. `merge_bytes` bounds the bytes merged in a turn,
     `turn_pieces` the encoded pieces of replies in a turn of one client, `capture_bytes` the state
     of keys captured in one step of a checkpoint, `encode_stretch` the pending entries that it
-    encodes in one tick, `cut_weight` the bytes of records made for a snapshot in one tick.
+    encodes in one tick, `cut_weight` the bytes of records made for a snapshot in one tick,
+    `index_bytes` the bodies of the log that a row of its index by key covers.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class TurnLimits:
         capture_bytes: int = CAPTURE_BYTES,
         encode_stretch: int = STRETCH,
         cut_weight: int = CUT_WEIGHT,
+        index_bytes: int = STRETCH_BYTES,
     ) -> None:
         self.merge_bytes: Final = merge_bytes
         # A turn of merging shorter than this needs no rest after it.
@@ -84,6 +87,7 @@ class TurnLimits:
         self.capture_bytes: Final = capture_bytes
         self.encode_stretch: Final = encode_stretch
         self.cut_weight: Final = cut_weight
+        self.index_bytes: Final = index_bytes
 
 
 class Driver:

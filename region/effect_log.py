@@ -14,7 +14,7 @@ from anabranch.crdt.vector import Vector, raise_to
 from anabranch.region.engine.rows import BlockRow, Commit, SnapshotRow
 from anabranch.region.engine.settings import Settings
 from anabranch.region.storage import key_index, log, schema
-from anabranch.region.storage.key_index import KeyIndex
+from anabranch.region.storage.key_index import STRETCH_BYTES, KeyIndex
 from anabranch.region.storage.log import LogSize, OldRow
 from anabranch.region.storage.schema import Statement
 from anabranch.sync.log_tail import LogTail
@@ -28,11 +28,17 @@ class EffectLog:
     """
 
     def __init__(
-        self, position: int, floor: Vector, size: LogSize, settings: Settings, tail_bytes_max: int
+        self,
+        position: int,
+        floor: Vector,
+        size: LogSize,
+        settings: Settings,
+        tail_bytes_max: int,
+        stretch_bytes: int = STRETCH_BYTES,
     ) -> None:
         self.size: Final = size
         self.tail: Final = LogTail(position, floor, tail_bytes_max)
-        self._index: Final = KeyIndex(position)
+        self._index: Final = KeyIndex(position, stretch_bytes)
         self._settings: Final = settings
 
     def statements(self, commit: Commit) -> list[Statement]:

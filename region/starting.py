@@ -231,5 +231,7 @@ async def start(
         limits.encode_stretch,
     )
     tail_bytes = settings.integer("crdt-log-tail-max-bytes")
-    log = EffectLog(stored.position, stored.log_floor, stored.log_size, settings, tail_bytes)
+    log = EffectLog(
+        stored.position, stored.log_floor, stored.log_size, settings, tail_bytes, limits.index_bytes
+    )
     return Driver(engine, checkpointer, log, peers, clock, limits)

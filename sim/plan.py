@@ -22,7 +22,9 @@ OF_TWO: Final = frozenset(
     {"cut", "one-way cut", "flapping", "slow link", "reset", "half-open", "link down"}
 )
 """Kinds of faults that strike two regions."""
-EVERYWHERE: Final = frozenset({"full partition", "ring", "blackout", "client crash"})
+EVERYWHERE: Final = frozenset(
+    {"full partition", "ring", "blackout", "client crash", "reset in a snapshot"}
+)
 """Kinds of faults that strike all regions or none."""
 Link = tuple[int, int]
 """(region that dials, and so receives; region that is dialled, and so sends) as region_ids."""

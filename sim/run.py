@@ -20,6 +20,7 @@ from anabranch.sim.world import faults, inside, quiet
 from anabranch.sim.world.draining import drain
 from anabranch.sim.world.environment import EPOCH_MS
 from anabranch.sim.world.faults import new_world
+from anabranch.sim.world.region import SimulatedRegion
 from anabranch.sim.world.rereading import difference
 from anabranch.sim.world.tap import JudgeFailed, described
 from anabranch.sim.world.world import World
@@ -103,8 +104,8 @@ def conclude(world: World) -> None:
     In every second run a quiet spell follows.
 
     At last it looks for links on which blocks were missing, and in one of four runs compares the
-    files of one region with the region. The seed chooses the run and the region, because reading
-    all files would make each run slower.
+    files of one region with the region (`_reread`). The seed chooses the run and the region,
+    because reading all files would make each run slower.
     """
     world.note(0, "heals")
     faults.heal(world)
@@ -128,15 +129,29 @@ def conclude(world: World) -> None:
     engines = {one: world.regions[one].engine for one in sorted(end.shown)}
     gone = {one.region_id: one.engine for one in world.regions.values() if one.is_gone}
     inside.converged(world.environment.counts, engines, held, gone)
-    running = [region for region in world.remaining() if region.running]
-    if running and world.plan.seed % _REREAD_ONE_OF == 0:
-        region = running[world.plan.seed // _REREAD_ONE_OF % len(running)]
-        text = difference(region.engine, region.disk)
-        if text:
-            world.fault_found(f"region {region.region_id}: {text}")
     gaps = world.gaps()
     if gaps:
         world.fault_found(f"links were closed {gaps} times because blocks were missing (S2.2)")
+    running = [region for region in world.remaining() if region.running]
+    if running and world.plan.seed % _REREAD_ONE_OF == 0:
+        _reread(world, running[world.plan.seed // _REREAD_ONE_OF % len(running)])
+
+
+def _reread(world: World, region: SimulatedRegion) -> None:
+    """Compares the files of a region with it, as they are, and once more after a clean stop.
+
+    The stop ends with a checkpoint of all changes, so the second time the log hides nothing that
+    checkpoints left out.
+    """
+    texts = [difference(region.engine, region.disk)]
+    region.stop_cleanly()
+    if region.restart.how == "clean":
+        texts.append(difference(region.engine, region.disk))
+    else:
+        texts.append("it does not stop cleanly")
+    for text in texts:
+        if text:
+            world.fault_found(f"region {region.region_id}: {text}")
 
 
 def _converge(world: World) -> Optional[int]:

@@ -80,7 +80,8 @@ def may_contain(found: bytes, key: bytes) -> bool:
 class KeyIndex:
     """What the newest rows of the log name, until they become rows of the index."""
 
-    def __init__(self, position: int) -> None:
+    def __init__(self, position: int, stretch_bytes: int = STRETCH_BYTES) -> None:
+        self._stretch_bytes: Final = stretch_bytes
         self._first = position + 1
         self._bytes = 0
         self._named = Named()
@@ -97,7 +98,7 @@ class KeyIndex:
                 self._named.include(named)
         elif isinstance(row, SnapshotRow):
             self._named.other(None)
-        if self._bytes >= STRETCH_BYTES:
+        if self._bytes >= self._stretch_bytes:
             self._end_stretch(row.position)
 
     def _end_stretch(self, last: int) -> None:

@@ -11,7 +11,14 @@ from typing import ClassVar
 
 from anabranch.region.engine.replies import Reply
 from anabranch.sim.history import Operation, Words
-from anabranch.sim.load.arguments import APPENDFSYNC, ID_MODES, consumer_of, group_of, unknown_id
+from anabranch.sim.load.arguments import (
+    APPENDFSYNC,
+    ID_MODES,
+    REFUSED_SETTINGS,
+    consumer_of,
+    group_of,
+    unknown_id,
+)
 from anabranch.sim.load.base import Acts, Client, below, pick
 from anabranch.sim.replies import field_of
 
@@ -193,9 +200,22 @@ def set_appendfsync(client: Client, draw: Random, now_ms: int) -> list[Words]:
     return [(b"CONFIG", b"SET", b"appendfsync", pick(draw, APPENDFSYNC))]
 
 
+def set_several(client: Client, draw: Random, now_ms: int) -> list[Words]:
+    """CONFIG SET of several settings. Often one of them is refused, so that none must change."""
+    words = [b"crdt-xadd-id-uniqueness-mode", pick(draw, ID_MODES)]
+    if draw.random() < 0.7:
+        words += (b"appendfsync", pick(draw, APPENDFSYNC))
+    if draw.random() < 0.3:
+        words += (b"stream-node-max-entries", pick(draw, (b"2", b"4", b"100")))
+    if draw.random() < 0.6:
+        place = 2 * below(draw, len(words) // 2 + 1)
+        words[place:place] = pick(draw, REFUSED_SETTINGS)
+    return [(b"CONFIG", b"SET", *words)]
+
+
 def look_at_settings(client: Client, draw: Random, now_ms: int) -> list[Words]:
     """CONFIG GET."""
-    return [(b"CONFIG", b"GET", b"crdt-*-mode", b"appendfsync")]
+    return [(b"CONFIG", b"GET", b"crdt-*-mode", b"appendfsync", b"stream-*")]
 
 
 # -- kinds
@@ -213,7 +233,7 @@ _GROUPS: Acts = (
     (2, delete_consumer),
 )
 _PAIRS: Acts = ((1, configure_pairs),)
-_SETTINGS: Acts = ((3, set_id_mode), (1, set_appendfsync), (1, look_at_settings))
+_SETTINGS: Acts = ((3, set_id_mode), (1, set_appendfsync), (1, look_at_settings), (3, set_several))
 
 
 class Administrator(Client):

@@ -20,6 +20,13 @@ GROUPS: Final = (b"g0", b"g1")
 CONSUMERS: Final = (b"c0", b"c1", b"c2", b"c3")
 ID_MODES: Final = (b"strict", b"semi-strict", b"liberal")
 APPENDFSYNC: Final = (b"always", b"everysec", b"no")
+# Words of CONFIG SET that it refuses: a setting and its value.
+REFUSED_SETTINGS: Final[tuple[tuple[bytes, bytes], ...]] = (
+    (b"appendfsync", b"sometimes"),
+    (b"crdt-xadd-id-uniqueness-mode", b"lenient"),
+    (b"stream-node-max-entries", b"few"),
+    (b"crdt-no-such-setting", b"1"),
+)
 REFERENCES: Final = (b"KEEPREF", b"DELREF", b"ACKED", b"ACKED")
 
 

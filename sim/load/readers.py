@@ -175,6 +175,11 @@ class Looker(Client):
             return [(b"CRDT.EFFECTS", b"%d" % origin, b"%d" % after, b"COUNT", b"9")]
         if chance < 0.75:
             return [(b"CRDT.EXPLAIN", key, self.known_id(draw, key) or unknown_id(draw, now_ms))]
+        if chance < 0.79:
+            region = b"%d" % pick(draw, self.regions)
+            return [(b"CRDT.NODES", key, region, b"0", b"%d" % (1 + below(draw, 300)))]
+        if chance < 0.84:
+            return [(b"CRDT.HISTORY", key)]
         if chance < 0.9:
             return [
                 (

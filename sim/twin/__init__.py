@@ -25,7 +25,9 @@ Reading order:
 - `reading`: ranges and reads.
 - `groups`: XGROUP and XACK.
 - `claiming`: XCLAIM, XAUTOCLAIM, XPENDING.
-- `facts`: XINFO and CRDT.LOG.
+- `facts`: XINFO, CRDT.LOG and CRDT.NODES.
+- `configuration`: CONFIG.
+- `history`: CRDT.HISTORY.
 - `looks`: CRDT.GROUPS.
 - `keys`: deleting, renaming, deadlines, listing.
 - `dispatch`: the table of commands, and transactions.

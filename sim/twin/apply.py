@@ -152,6 +152,9 @@ def _drop(key: Key, dot: Dot) -> None:
 
 
 def _trim(key: Key, effect: Trim) -> None:
+    raise_to(key.ever_trimmed, effect.prefix)
+    if key.holds_data():
+        raise_to(key.trimmed, effect.prefix)
     for dot in [one for one in key.entries if covers(effect.prefix, one)]:
         key.remove(dot)
     if effect.drops_references:
@@ -180,7 +183,8 @@ def remove_observed(state: State, key: Key, vector: Vector, with_creates: bool) 
 
 
 def restart_figures(key: Key) -> None:
-    """The local statistics begin anew with the next life of the key (S3.4)."""
+    """The local statistics begin anew with the next life of the key (S3.4), and so do trims."""
+    key.trimmed = {}
     key.added = 0
     key.max_deleted = 0
 
@@ -252,18 +256,32 @@ def _acknowledge(state: State, key: Key, effect: Announce, is_issued: bool) -> N
     if any(not one.start.is_as(create.start) for one in others for create in named):
         state.count("S8.4")
     key.ids.update(effect.ids)
-    learn_acknowledged(state, group, group.acked() - before, is_issued)
+    learn_acknowledged(state, key, group, group.acked() - before, is_issued)
 
 
-def learn_acknowledged(state: State, group: Group, news: set[Dot], is_issued: bool) -> None:
+def learn_acknowledged(
+    state: State, key: Key, group: Group, news: set[Dot], is_issued: bool
+) -> None:
     """What is newly acknowledged is given, and leaves the PELs of other regions (S8.2)."""
     group.local.given |= news
     if not is_issued:
+        if key.name not in state.with_gaps and _is_above_undelivered(key, group, news):
+            state.with_gaps.append(key.name)
         pel = group.local.pel
         if not news.isdisjoint(pel):
             state.count("S8.2")
         for dot in news:
             pel.pop(dot, None)
+
+
+def _is_above_undelivered(key: Key, group: Group, news: set[Dot]) -> bool:
+    """Whether some of these entries lie above one of their log that `>` would still deliver."""
+    for region in {region for region, _ in news}:
+        highest = max(counter for one, counter in news if one == region)
+        for counter, entry_id in key.logs.get(region, []):
+            if counter < highest and group.is_undelivered((region, counter), entry_id):
+                return True
+    return False
 
 
 # -- whole keys

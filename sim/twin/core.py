@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Final, Optional
 
 from anabranch.region.engine.replies import ErrorReply, Reply
+from anabranch.region.engine.settings import Value
 from anabranch.sim import calls
 from anabranch.sim.calls import Call, Facts
 from anabranch.sim.twin.apply import apply
@@ -42,6 +43,8 @@ class TwinCore:
         # Keys, and groups by key and name, whose statistics are free: a client set them by hand,
         # which a crash may lose, or a snapshot was joined (S3.4).
         self.hand_set: set[object] = set()
+        # The settings that the twin expects to be in force.
+        self.settings: dict[str, Value] = {}
         # For counts (`sim.rules`): None where nobody counts. The ID modes that adds have met since
         # the start, and the own counter of the last commit.
         self.conflicts: Optional[Conflicts] = None

@@ -18,15 +18,25 @@ from anabranch.region.engine.replies import (
     ReplyLater,
     SimpleString,
 )
-from anabranch.sim.twin import adding, claiming, facts, groups, keys, looks, reading
+from anabranch.sim.twin import (
+    adding,
+    claiming,
+    configuration,
+    facts,
+    groups,
+    history,
+    keys,
+    looks,
+    reading,
+)
 from anabranch.sim.twin.core import Run, TwinCore
 from anabranch.sim.twin.replies import Expected, error_with
 from anabranch.sim.twin.session import Session, StartNotOver, may_issue
 
 # Replies about the region rather than its data, or read from its disk.
 UNJUDGED: Final = frozenset(
-    b"INFO CONFIG TIME WAIT PING CRDT.PEERS CRDT.DIGEST CRDT.STABLE CRDT.SYNC CRDT.WAIT CRDT.VECTOR"
-    b" CRDT.EXPLAIN CRDT.HISTORY CRDT.EFFECTS CRDT.MEMBER CRDT.LINK CRDT.LOGS".split()
+    b"INFO TIME WAIT PING CRDT.PEERS CRDT.DIGEST CRDT.STABLE CRDT.SYNC CRDT.WAIT CRDT.VECTOR"
+    b" CRDT.EXPLAIN CRDT.EFFECTS CRDT.MEMBER CRDT.LINK CRDT.LOGS".split()
 )
 
 # name → (fewest words, handler)
@@ -49,6 +59,9 @@ HANDLERS: Final[dict[bytes, tuple[int, Run]]] = {
     b"XPENDING": (3, claiming.xpending),
     b"XINFO": (2, facts.xinfo),
     b"CRDT.LOG": (3, facts.crdt_log),
+    b"CRDT.NODES": (5, facts.crdt_nodes),
+    b"CRDT.HISTORY": (2, history.crdt_history),
+    b"CONFIG": (2, configuration.config),
     b"CRDT.GROUPS": (2, looks.crdt_groups),
     b"DEL": (2, keys.delete),
     b"UNLINK": (2, keys.delete),

@@ -1,7 +1,8 @@
-"""XINFO and CRDT.LOG: what a region tells of a stream.
+"""XINFO, CRDT.LOG and CRDT.NODES: what a region tells of a stream.
 
 Free: figures of the radix tree and of tracked pairs; figures and times that a crash may lose
-(S3.4), where a client set them or a process has ended since.
+(S3.4), where a client set them or a process has ended since; the nodes of CRDT.NODES, and whether
+a trim is still known that the key has outlived.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from anabranch.region.engine.replies import Reply
 from anabranch.sim.twin.arguments import MAX_ID, NO_KEY, high_bound, integer, low_bound, refuse
 from anabranch.sim.twin.claiming import last_delivered
 from anabranch.sim.twin.core import TwinCore
-from anabranch.sim.twin.replies import ANY, entry_reply
+from anabranch.sim.twin.replies import ANY, Expected, entry_reply
 from anabranch.sim.twin.session import Session
 from anabranch.sim.twin.state import Group, Key
 
@@ -149,3 +150,18 @@ def crdt_log(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> objec
                 [b"id", format_id(entry.entry_id), b"counter", entry.dot[1], b"fields", fields]
             )
     return rows
+
+
+def crdt_nodes(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
+    """CRDT.NODES: nodes of a region log, and up to which counter entries of it were trimmed."""
+    key = twin.state.visible(argv[1])
+    if key is None:
+        refuse(NO_KEY)
+    region = int(argv[2])
+    least, most = key.trimmed.get(region, 0), key.ever_trimmed.get(region, 0)
+    return Expected(
+        f"trimmed from {least} to {most}",
+        lambda reply: (
+            isinstance(reply, list) and isinstance(reply[1], int) and least <= reply[1] <= most
+        ),
+    )

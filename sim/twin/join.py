@@ -44,6 +44,8 @@ class FrozenKey:
             self.pairs[dot].is_doubtful |= may_forget and pair.is_retired
         self.configurations = dict(key.configurations)
         self.clears = dict(key.clears)
+        self.trimmed = dict(key.trimmed)
+        self.ever_trimmed = dict(key.ever_trimmed)
         self.ids = dict(key.ids)
 
 
@@ -109,6 +111,9 @@ def _join_key(state: State, key: Key, frozen: FrozenKey, cut: Frozen, is_restore
         if one not in key.tombstones:
             key.tombstones.append(one)
     raise_to(key.clears, frozen.clears)
+    raise_to(key.ever_trimmed, frozen.ever_trimmed)
+    if key.holds_data():
+        raise_to(key.trimmed, frozen.trimmed)
     if existed and not key.holds_data():
         restart_figures(key)
 
@@ -171,7 +176,7 @@ def _join_groups(state: State, key: Key, frozen: FrozenKey, cut: Frozen) -> None
         group.creates = kept
         for dot in [one for one in kept if one not in mine]:
             count_starts(state, group, kept[dot])
-        learn_acknowledged(state, group, group.acked() - before, is_issued=False)
+        learn_acknowledged(state, key, group, group.acked() - before, is_issued=False)
 
 
 def _is_buried(

@@ -22,7 +22,7 @@ from anabranch.sim.twin.core import TwinCore
 from anabranch.sim.twin.dispatch import run
 from anabranch.sim.twin.effects import Plain
 from anabranch.sim.twin.join import Frozen
-from anabranch.sim.twin.looks import pending_questions
+from anabranch.sim.twin.looks import pending_questions, trim_questions
 from anabranch.sim.twin.region import TwinRegion, decode
 from anabranch.sim.twin.replies import Mismatch, shown
 
@@ -84,7 +84,13 @@ class Twin(Checker):
             self.fail(call.at_ms, call.region, f"{title(call)}: {error}{_replied(call)}")
 
     def shown(self, shown: dict[int, Shown]) -> None:
-        """Every eighth time: looks at one key of one region, in turn."""
+        """Looks at groups with gaps; every eighth time also at one key of one region, in turn."""
+        for region in shown:
+            twin = self.regions.get(region)
+            if twin is not None and twin.state.with_gaps:
+                names, twin.state.with_gaps = twin.state.with_gaps, []
+                for name in names:
+                    self.setup.ask(region, (b"XINFO", b"GROUPS", name))
         self._times += 1
         turn, rest = divmod(self._times, LOOKS_EVERY)
         if shown and self.setup.keys and rest == 0:
@@ -104,6 +110,7 @@ class Twin(Checker):
             return
         held = self.regions[region].state
         questions = [(b"CRDT.GROUPS", key), (b"XINFO", b"STREAM", key, b"FULL")]
+        questions += trim_questions(held.visible(key))
         for argv in questions + pending_questions(held.visible(key), held.clock_ms):
             if region in self.regions:
                 self.setup.ask(region, argv)

@@ -44,6 +44,14 @@ def pending_questions(key: Optional[Key], clock_ms: int) -> list[tuple[bytes, ..
     return found
 
 
+def trim_questions(key: Optional[Key]) -> list[tuple[bytes, ...]]:
+    """Questions about the region logs of a stream that were trimmed."""
+    if key is None:
+        return []
+    rest = (b"0", b"1", b"BYTES", b"1")
+    return [(b"CRDT.NODES", key.name, b"%d" % region, *rest) for region in sorted(key.trimmed)]
+
+
 def _differences(key: Key, reply: Reply) -> str:
     """How a reply differs from the twin's groups, as text; empty if it does not."""
     rows = _field(reply, b"groups")

@@ -25,6 +25,7 @@ from anabranch.sim.twin import losers, rounds, upkeep
 from anabranch.sim.twin.apply import apply
 from anabranch.sim.twin.core import Run, TwinCore, named
 from anabranch.sim.twin.effects import Plain, plain
+from anabranch.sim.twin.history import check_history
 from anabranch.sim.twin.join import Frozen, join
 from anabranch.sim.twin.replies import Expected, Mismatch, check
 from anabranch.sim.twin.session import Session, StartNotOver, may_issue
@@ -120,6 +121,9 @@ class TwinRegion(TwinCore):
             session = self.sessions.get(number)
             if session is not None and session.is_unjudged:
                 session.is_unjudged = False
+                key, session.history_of = session.history_of, b""
+                if key:
+                    check_history(self, key, session.history_to, reply)
             elif session is not None:
                 actual.append((number, reply))
         for (number, expected), (answered, reply) in zip(self._late, actual, strict=False):
@@ -151,6 +155,7 @@ class TwinRegion(TwinCore):
         assert self.first_state is not None
         state = self.state = self.first_state()
         self._take_settings(call)
+        self.settings = dict(call.settings)
         self.journal.replay(state)
         if self.conflicts is not None:
             self.conflicts.begin(state)

@@ -20,6 +20,9 @@ class Session:
         self.watched_at: Vector = {}
         # The command that waits is judged by others only.
         self.is_unjudged = False
+        # It is CRDT.HISTORY: the key and the last row of its answer; no key: it is not.
+        self.history_of = b""
+        self.history_to = 0
 
     def end(self) -> None:
         """The transaction is over."""

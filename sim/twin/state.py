@@ -250,6 +250,10 @@ class Key:
         self.deadlines: dict[Dot, int] = {}
         self.pairs: dict[Dot, Pair] = {}
         self.configurations: dict[Dot, tuple[int, int]] = {}
+        # Up to where each region log was trimmed: in the present life of the key, and ever. A
+        # region may have forgotten the rest with the key.
+        self.trimmed: Vector = {}
+        self.ever_trimmed: Vector = {}
         # Joined vectors of everything that clears pairs (S11.3).
         self.clears: Vector = {}
         # IDs of all entries that were ever here, and of ends of spans.
@@ -367,6 +371,8 @@ class State:
         self.ended: list[bytes] = []
         self.timed: list[bytes] = []
         self.paired: list[tuple[bytes, Pair]] = []
+        # Keys with groups in which others acknowledged entries above undelivered ones, for looks.
+        self.with_gaps: list[bytes] = []
         self.clock_ms = 0
         # How many steps have brought idempotency pairs.
         self.arrivals = 0

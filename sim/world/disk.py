@@ -21,7 +21,8 @@ from anabranch.sim.world.file import File
 class Disk:
     """One region's disk.
 
-    `failing`: the fault of writes now: "" (none), "io" (I/O errors) or "full" (no room).
+    `failing`: the fault now: "" (none), "io" (writes meet I/O errors), "full" (no room), or "reads"
+    (the database cannot be read).
     """
 
     def __init__(self, name: str) -> None:
@@ -29,7 +30,7 @@ class Disk:
         self.files: dict[str, File] = {}
         self.operations = 0  # writes and syncs so far
         self.failing = ""
-        self.errors = 0  # writes refused
+        self.errors = 0  # writes and reads refused
         # How many pages SQLite's WAL has before SQLite checkpoints it.
         self.checkpoint_pages = 1000
         self._cut_in: Optional[int] = None

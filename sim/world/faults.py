@@ -73,7 +73,7 @@ def heal(world: World) -> None:
     """Ends all faults, and starts all regions that do not run and are not gone for good."""
     for region in world.regions.values():
         region.disk.failing = ""
-        region.disk.call_off()
+        region.call_off()
     undo, world.undo = world.undo, []
     for end in undo:
         end()
@@ -202,6 +202,15 @@ def _half_open(world: World, fault: Fault, draw: Random) -> None:
         world.network.closed(pipe, draw.choice([0, 1]), "reset")
 
 
+@_kind("reset in a snapshot")
+def _reset_in_snapshot(world: World, fault: Fault, draw: Random) -> None:
+    """The connection breaks on which the next snapshot is sent, in the middle of that.
+
+    It does not end when the run heals, because regions that were cut off ask for snapshots then.
+    """
+    world.network.snapshot_resets.append(draw.randrange(3))
+
+
 @_kind("link down")
 def _link_down(world: World, fault: Fault, draw: Random) -> None:
     """An operator closes a link with CRDT.LINK, or delays it, and later undoes that."""
@@ -271,6 +280,15 @@ def _power_cut_in_write(world: World, fault: Fault, draw: Random) -> None:
     region = world.regions[fault.regions[0]]
     if region.running:
         region.cut_disk(draw.randrange(40), "power", fault.duration_ms, _power(draw))
+
+
+@_kind("death in a checkpoint")
+def _death_in_checkpoint(world: World, fault: Fault, draw: Random) -> None:
+    """The region dies right after a part of a checkpoint has been written, or its machine does."""
+    region = world.regions[fault.regions[0]]
+    if region.running:
+        how, power = draw.choice([("kill", None), ("power", _power(draw))])
+        region.cut_checkpoint(draw.randrange(6), how, fault.duration_ms, power)
 
 
 @_kind("blackout")
@@ -400,6 +418,12 @@ def _io_errors(world: World, fault: Fault, draw: Random) -> None:
 @_kind("full disk")
 def _full_disk(world: World, fault: Fault, draw: Random) -> None:
     _failing(world, fault, "full")
+
+
+@_kind("read errors")
+def _read_errors(world: World, fault: Fault, draw: Random) -> None:
+    """The database cannot be read; writes succeed."""
+    _failing(world, fault, "reads")
 
 
 @_kind("slow disk")

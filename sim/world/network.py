@@ -16,7 +16,7 @@ from typing import Any, Final, Optional
 from anabranch.sim.world.environment import Environment
 from anabranch.sim.world.scheduler import uniform
 from anabranch.sync.codec import decode_down, decode_up, encode
-from anabranch.sync.messages import Message
+from anabranch.sync.messages import Message, SnapshotBegin, SnapshotChunk
 
 UP: Final = 0  # dialler → acceptor
 DOWN: Final = 1
@@ -98,6 +98,8 @@ class Network:
         self.slow_ms: dict[tuple[int, int], int] = {}  # added to the delay
         # The connections that are open at one end at least, oldest first.
         self.pipes: dict[Pipe, None] = {}
+        # For each snapshot that is to break: after how many of its messages and one.
+        self.snapshot_resets: deque[int] = deque()
         self._environment: Final = environment
         self._draw: Final = draw
         # region_id → the region's newest process.
@@ -214,6 +216,17 @@ class Network:
                     other = pipe.ends[1 - end].region_id
                     environment.aside(endpoint.region_id, "sends", other, message)
                 self._send(pipe, end, encode(message, end == UP) if self.encoded else message)
+                if self.snapshot_resets and isinstance(message, (SnapshotBegin, SnapshotChunk)):
+                    self._sent_of_snapshot(pipe)
+
+    def _sent_of_snapshot(self, pipe: Pipe) -> None:
+        """A message of a snapshot has been sent that is not the last: the connection may break."""
+        resets = self.snapshot_resets
+        resets[0] -= 1
+        if resets[0] < 0:
+            resets.popleft()
+            self._environment.counters["reset in a snapshot"] += 1
+            self.drop(pipe, (True, True))
 
     def _send(self, pipe: Pipe, direction: int, message: Any) -> None:
         source, target = pipe.ends[direction].region_id, pipe.ends[1 - direction].region_id

@@ -39,6 +39,8 @@ from anabranch.sim.world.vfs import Opener, go_on, run
 from anabranch.sync.messages import Message
 
 _QUESTION: Final = "question:"
+# A stop takes fewer steps in which it neither writes nor reads.
+_IDLE_MAX: Final = 10_000
 
 
 class DiedInWrite(Exception):
@@ -69,6 +71,8 @@ class SimulatedProcess(Endpoint):
         self.is_paused = False
         self.pipes: list[tuple[Pipe, int]] = []
         self.write_ms = (0, 3)  # the least and the most that a transaction takes
+        # The process dies after this number of further parts of checkpoints and one; -1: never.
+        self.slices_left = -1
         # The last commit failed.
         self.commits_fail = False
         # Counter of the newest own effect that judges have been told is on the disk.
@@ -154,11 +158,16 @@ class SimulatedProcess(Endpoint):
                 self._write_now(transaction)
             else:
                 self._report(transaction, error)
+        self.driver.stop()
         for read in list(self._asked):
             self._read_now(read)
-        self.driver.stop()
+        idle = 0
         while True:
             work = self.driver.step()
+            idle = 0 if work.reads or work.transaction is not None else idle + 1
+            if idle > _IDLE_MAX:
+                self._environment.fault_found(f"region {self.region_id}: its stop does not end")
+                raise StorageError("the stop does not end")
             self.lines.perform(work.clients)
             for read in work.reads:
                 self._read_now(read)
@@ -172,7 +181,12 @@ class SimulatedProcess(Endpoint):
         self.opener.close()
 
     def _read_now(self, read: LogRead) -> None:
-        self.driver.read(read, run(self._database.answer(read.request)))
+        try:
+            answer = run(self._database.answer(read.request))
+        except StorageError as error:
+            self._cannot_read(read, str(error))
+        else:
+            self.driver.read(read, answer)
 
     def _write_now(self, transaction: DiskTransaction) -> None:
         """Writes at once; `DiedInWrite` when the disk ends the process during the write."""
@@ -263,7 +277,7 @@ class SimulatedProcess(Endpoint):
             run(self._database.write(transaction.statements))
         except StorageError as failure:
             error = str(failure)
-        if self._disk.is_dead():
+        if self._disk.is_dead() or (not error and self._dies_after(transaction)):
             self._died()
             return
         self._planned[transaction] = error
@@ -272,6 +286,13 @@ class SimulatedProcess(Endpoint):
         self._environment.scheduler.after(
             uniform(self._draw, 0, 1), self._written, transaction, error
         )
+
+    def _dies_after(self, transaction: DiskTransaction) -> bool:
+        """Whether the process dies now that this transaction is on the disk."""
+        if self.slices_left < 0 or transaction.commit is not None:
+            return False
+        self.slices_left -= 1
+        return self.slices_left < 0
 
     def _written(self, transaction: DiskTransaction, error: str) -> None:
         """The loop learns that the transaction is over."""
@@ -336,9 +357,8 @@ class SimulatedProcess(Endpoint):
         try:
             done = go_on(work)
         except Exception as error:
-            self._environment.note(self.region_id, "cannot read", str(error))
             del self._asked[read]
-            self.driver.cannot_read(read, str(error))
+            self._cannot_read(read, str(error))
             self.stepped()
             return
         if done is None:
@@ -347,6 +367,11 @@ class SimulatedProcess(Endpoint):
             del self._asked[read]
             self.driver.read(read, done[0])
             self.stepped()
+
+    def _cannot_read(self, read: LogRead, error: str) -> None:
+        self._environment.note(self.region_id, "cannot read", error)
+        self._environment.counters["read failed"] += 1
+        self.driver.cannot_read(read, error)
 
     # -- peers (see `Endpoint`)
 

@@ -173,6 +173,7 @@ class SimulatedRegion:
             capture_bytes=1 if is_small else 1 << 20,
             encode_stretch=8 if is_small else 1 << 20,
             cut_weight=1 if is_small else 1 << 20,
+            index_bytes=400 if is_small else 1 << 20,
         )
         try:
             process.start(config, limits)
@@ -295,6 +296,20 @@ class SimulatedRegion:
         """Lets the region die at the disk operation after `operations` more."""
         self._cut = (how, restart_ms, power)
         self.disk.cut_in(operations, lambda: None)
+
+    def cut_checkpoint(
+        self, slices: int, how: str, restart_ms: int, power: Optional[Power]
+    ) -> None:
+        """Lets the region die right after `slices` more parts of checkpoints and another one."""
+        assert self.process is not None
+        self._cut = (how, restart_ms, power)
+        self.process.slices_left = slices
+
+    def call_off(self) -> None:
+        """Cancels a death that is set and has not come."""
+        self.disk.call_off()
+        if self.process is not None:
+            self.process.slices_left = -1
 
     def died(self) -> None:
         """Carries out the death that the disk has caused."""

@@ -1,7 +1,7 @@
 """Reads the files of a region as a start would, and compares them with the region (S13.1).
 
-One run of four does it for one region at its end. A state that is on no disk is then noticed even
-if the region never starts again.
+One run of four does it for one region at its end, before and after a clean stop. A state that is on
+no disk is then noticed even if the region never starts again.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class _OpenFile:
 
     def xWrite(self, data: bytes, offset: int) -> None:
         disk = self.disk
-        if disk.failing and not disk.is_dead():
+        if disk.failing in ("io", "full") and not disk.is_dead():
             disk.errors += 1
             if disk.failing == "full":
                 raise apsw.FullError("the simulated disk is full")
@@ -163,9 +163,15 @@ def _moment() -> Generator[None, None, None]:
 
 
 class ReadingConnection(DiskConnection):
-    """A connection for reading: rows arrive later, so other events may fall between them."""
+    """A connection for reading: rows arrive later, so other events may fall between them.
+
+    A disk that fails reads fails every read here: SQLite asks it only for pages that it has not.
+    """
 
     async def execute_fetchall(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        if self.disk.failing == "reads" and not self.disk.is_dead():
+            self.disk.errors += 1
+            raise sqlite3.OperationalError("the simulated disk cannot be read")
         rows = self._fetched(sql, parameters)
         await _moment()
         return rows

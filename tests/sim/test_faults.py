@@ -1,4 +1,4 @@
-"""Faults that act repeatedly end when the run heals."""
+"""Faults that act repeatedly or later end when the run heals."""
 
 from __future__ import annotations
 
@@ -54,3 +54,29 @@ def test_a_strobing_clock_stands_still_after_healing(world: World, draw: int) ->
     for at_ms in range(HEAL_MS, 2 * LONG_MS, 10):
         world.scheduler.run_until(EPOCH_MS + at_ms)
         assert clock.offset_ms == before_ms + moved_ms
+
+
+def test_a_region_dies_right_after_a_part_of_a_checkpoint(world: World) -> None:
+    region = world.regions[1]
+    region.cut_checkpoint(0, "kill", 20, None)
+    world.scheduler.run_until(EPOCH_MS + LONG_MS)
+    assert region.starts == 2 and region.running
+
+
+def test_a_region_does_not_die_in_a_checkpoint_after_healing(world: World) -> None:
+    world.strike(Fault(BEGIN_MS, "death in a checkpoint", (1, 2), 20, 5))
+    heal(world)
+    world.scheduler.run_until(EPOCH_MS + LONG_MS)
+    assert world.regions[1].starts == 1
+
+
+def test_a_log_that_cannot_be_read(world: World) -> None:
+    """Reads fail and writes succeed, and the region serves until that is over."""
+    world.strike(Fault(BEGIN_MS, "read errors", (1, 2), LONG_MS, 0))
+    world.scheduler.run_until(EPOCH_MS + HEAL_MS)
+    assert world.counters["read failed"] > 0 and world.counters["write failed"] == 0
+    heal(world)
+    failed = world.counters["read failed"]
+    world.scheduler.run_until(EPOCH_MS + LONG_MS)
+    assert world.counters["read failed"] == failed
+    assert world.regions[1].running and not world.found

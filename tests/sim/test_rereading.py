@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from anabranch.region.storage.log import ReadOldest
 from anabranch.sim.draw import draw_plan
+from anabranch.sim.run import _reread
 from anabranch.sim.world.environment import EPOCH_MS
 from anabranch.sim.world.faults import new_world
 from anabranch.sim.world.rereading import difference
@@ -71,3 +73,25 @@ def test_links_on_which_blocks_were_missing_are_counted(world: World) -> None:
     world.regions[2].driver.engine.state.replication.gaps += 1
     world.counters["figure:gaps"] += 1
     assert world.gaps() == 2
+
+
+def test_a_stop_that_does_not_end_is_a_violation(world: World) -> None:
+    region = world.regions[2]
+    schedule = region.driver._disk
+    schedule._begin()
+    schedule._step, schedule._is_reading = ReadOldest(1, 1), True
+    _reread(world, region)
+    assert [one.text for one in world.found] == [
+        "region 2: its stop does not end",
+        "region 2: it does not stop cleanly",
+    ]
+
+
+def test_files_are_compared_again_after_a_clean_stop(world: World) -> None:
+    """Keys that a checkpoint leaves out show only then: until then the log tells of them."""
+    region = world.regions[2]
+    assert region.engine.keyspace.dirty
+    region.engine.keyspace.dirty.clear()
+    _reread(world, region)
+    (found,) = world.found
+    assert "hold another state" in found.text

@@ -12,15 +12,16 @@ from typing import Optional
 import pytest
 
 from anabranch.crdt.effects import AddRun, Delete, RemoveEntries
-from anabranch.region.engine.replies import Reply
+from anabranch.region.engine.replies import OK, ErrorReply, MapReply, Reply
 from anabranch.region.engine.settings import Settings, Value
 from anabranch.sim import calls
 from anabranch.sim.calls import Call, Facts, Issued, Row
 from anabranch.sim.checkers.refusals import Refusals
 from anabranch.sim.draw import draw_plan
-from anabranch.sim.history import Checker, Setup
+from anabranch.sim.history import Checker, Setup, Shown, Words
 from anabranch.sim.run import run_plan
 from anabranch.sim.twin.judge import Twin
+from tests.sim.tapped import tapped
 
 Change = Callable[[Call], Optional[Call]]
 NOW_MS = 1_700_000_000_000
@@ -239,3 +240,83 @@ def test_a_refusal_of_a_healthy_peer_is_reported(reason: str) -> None:
     assert not checker.violations
     checker.called(a_call(calls.REFUSED, {}, how=reason))
     assert reason in checker.violations[0].text
+
+
+# -- settings, marks of trims, histories, gaps
+
+
+def test_a_setting_that_a_refused_command_changed_is_reported() -> None:
+    twin, (us,) = tapped()
+    assert us.ok("CONFIG SET appendfsync no stream-node-max-entries 4") == OK
+    for refused in ("appendfsync sometimes", "stream-node-max-entries few", "no-such-setting 1"):
+        assert isinstance(us(f"CONFIG SET appendfsync always {refused}"), ErrorReply)
+    us.ok("CONFIG GET appendfsync stream-*")
+    assert twin.violations == []
+    us.engine.state.settings.set("appendfsync", "always")
+    us("CONFIG SET appendfsync always no-such-setting 1")
+    assert "the setting appendfsync is always; expected no" in twin.violations[0].text
+
+
+def test_a_setting_that_is_told_wrongly_is_reported() -> None:
+    twin, (us,) = tapped()
+    us.engine.state.settings.set("appendfsync", "no")
+    us("CONFIG GET appendf*")
+    assert "expected settings with {b'appendfsync': b'everysec'}" in twin.violations[0].text
+
+
+def test_a_mark_of_trims_that_is_lost_is_reported() -> None:
+    twin, (us,) = tapped(crdt_xadd_id_uniqueness_mode="liberal")
+    for number in range(1, 6):
+        us.ok(f"XADD k {number}-1 f v")
+    us.ok("XTRIM k MAXLEN 2")
+    us.ok("CRDT.NODES k 1 0 9")
+    assert twin.violations == []
+    log = us.engine.keyspace.keys[b"k"].find_log(1)
+    assert log is not None
+    log.trimmed = 0
+    us.ok("CRDT.NODES k 1 0 9")
+    assert "expected trimmed from 3 to 3" in twin.violations[0].text
+
+
+def test_an_event_that_a_history_leaves_out_is_reported() -> None:
+    def make(call: Call) -> Optional[Call]:
+        for place, (session, reply) in enumerate(call.late):
+            flat = reply.flat if isinstance(reply, MapReply) else []
+            if b"events" in flat and b"left-out" in flat and b"log-position" in flat:
+                at = flat.index(b"events") + 1
+                told = flat[at]
+                if isinstance(told, list) and told:
+                    shorter = MapReply([*flat[:at], told[1:], *flat[at + 1 :]])
+                    late = [*call.late[:place], (session, shorter), *call.late[place + 1 :]]
+                    return copied(call, late=late)
+        return None
+
+    for seed in range(40):
+        texts = run_changed(seed, Once(make))
+        if texts:
+            assert "CRDT.HISTORY" in texts[0] and "did not tell" in texts[0]
+            return
+    raise AssertionError("nothing was reported")
+
+
+def test_groups_are_looked_at_where_entries_above_undelivered_ones_are_acknowledged() -> None:
+    twin, (us, eu) = tapped(2, crdt_xadd_id_uniqueness_mode="liberal")
+    for number in range(1, 7):
+        us.ok(f"XADD k {number}-1 f v")
+    us.ok("XGROUP CREATE k g 0")
+    us.ok("XREADGROUP GROUP g c COUNT 2 STREAMS k >")
+    us.commit()
+    eu.take(us)
+    eu.ok("XGROUP SETID k g 4-1")
+    eu.ok("XREADGROUP GROUP g c STREAMS k >")
+    eu.ok("XACK k g 5-1 6-1")
+    eu.round()
+    assert twin.regions[1].state.with_gaps == []
+    us.take(eu)
+    assert twin.regions[1].state.with_gaps == [b"k"]
+    asked: list[tuple[int, Words]] = []
+    asking = Twin(Setup(0, (1,), {}, (b"k",), lambda region, argv: asked.append((region, argv))))
+    asking.regions[1].state.with_gaps = [b"k"]
+    for _ in range(2):
+        asking.shown({1: Shown(1, {}, b"", NOW_MS)})
+    assert asked == [(1, (b"XINFO", b"GROUPS", b"k"))] and twin.violations == []

@@ -31,6 +31,7 @@ from anabranch.region.storage.log import ReadOldest
 from anabranch.region.storage.schema import Statement
 from anabranch.region.system_clock import SystemClock
 from anabranch.region.work import LogQuestion
+from anabranch.sim.world.vfs import run as run_sync
 from tests.storage import dump
 from tests.storage.histories import Cluster
 from tests.storage.region import config_of
@@ -392,6 +393,43 @@ async def test_a_stop_while_the_disk_fails(database: FailingDatabase, tmp_path: 
         b"4",
     ]
     assert found["vector"] == {1: 5}
+
+
+def test_a_stop_commits_everything_although_the_log_cannot_be_read() -> None:
+    """A failed read of a stop gives up its checkpoint, and nothing else (S13.2).
+
+    The stop ended at once, as after a failed write: what came after the commit under way was in no
+    commit, although it had been acknowledged under everysec and the disk could be written.
+    """
+    values: dict[str, int | str] = {"appendfsync": "everysec", "crdt-log-max-effects": 1}
+    region = Cluster(1, regions=1, looks=0.0, values=values).regions[0]
+    driver = region.driver
+    for number in range(5):
+        region.say("XADD", f"k{number}", "*", "f", "v")
+    region.commit_all()
+    region.begin_checkpoint()
+    work = driver.step()
+    while not work.reads:
+        if work.transaction is not None:
+            run_sync(region.database.write(work.transaction.statements))
+            driver.written(work.transaction)
+        work = driver.step()
+    (read,) = work.reads
+    region.say("XADD", "k", "*", "f", "in the commit under way")
+    region.engine.want_commit()
+    work = driver.step()
+    assert work.transaction is not None
+    region.say("XADD", "k", "*", "f", "after it")
+    driver.stop()
+    driver.cannot_read(read, "input/output error")
+    commits = 0
+    while work.transaction is not None:
+        assert not work.has_stopped
+        driver.written(work.transaction)
+        commits += 1
+        work = driver.step()
+    assert work.has_stopped and commits == 2
+    assert region.engine.is_all_in_commits()
 
 
 async def test_after_a_failed_read_of_the_oldest_rows_the_log_is_shortened(
