@@ -162,6 +162,15 @@ class Ledger:
             for origin, first, last in self._joined.get(region, ())
         )
 
+    def effect(self, region: int, counter: int) -> Optional[Logged]:
+        """The effect that was committed under a counter; None if none is known.
+
+        None too, if a region that was put back issues the counter again and has not committed it.
+        """
+        if counter > self._anew.get(region, counter):
+            return None
+        return self.log.get(region, counter)
+
     def state_at(self, vector: Vector) -> Optional[State]:
         """The state at a vector by definition; None if not all of its effects are known."""
         if self.blind or any(last > self.log.last(region) for region, last in vector.items()):

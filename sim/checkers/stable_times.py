@@ -145,7 +145,7 @@ class StableTimes(LedgerJudge):
             counters = one.vector.get(origin, 0), other.vector.get(origin, 0)
             lacking = one if counters[0] < counters[1] else other
             for counter in range(min(counters) + 1, max(counters) + 1):
-                add = self.ledger.log.get(origin, counter)
+                add = self.ledger.effect(origin, counter)
                 if isinstance(add, Add) and add.entry_id >> 64 < lower and lacking.misses(add):
                     self._wrong(lacking, add, one.at_ms, f"region {_other(one, other, lacking)}")
 
@@ -178,7 +178,7 @@ class StableTimes(LedgerJudge):
             if origin == event.region and not event.learned:
                 continue  # Effects that it issued now: they are judged when it commits them.
             for number in range(event.before.get(origin, 0) + 1, counter + 1):
-                add = self.ledger.log.get(origin, number)
+                add = self.ledger.effect(origin, number)
                 if isinstance(add, Add) and add.entry_id >> 64 < highest:
                     self._appears(add, event.region, event.at_ms)
 

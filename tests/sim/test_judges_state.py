@@ -695,6 +695,23 @@ def test_a_restored_region_that_issues_its_counters_again_below_a_time() -> None
     assert "stable_times" in story.found()
 
 
+def test_a_lost_counter_that_is_issued_again_and_not_committed_yet() -> None:
+    """Seed 24000704: until the commit, the judge took the former effect for the new one."""
+    story = Story()
+    story.add(1, "1000-1", "a")
+    story.commit(1)
+    story.crash(1, "backup", {})
+    story.chains[1] = bytes(16)
+    story.at(1001)
+    story.command(1, "XRANGE k - +", [])
+    told(story, 2, 1001)
+    story.add(1, "1001-1", "b")
+    told(story, 1, 1001)
+    assert story.found() == [], story.texts()
+    story.commit(1)
+    assert story.found() == [], story.texts()
+
+
 @pytest.mark.parametrize("put_back", [(1,), (2,), (1, 2)])
 def test_a_time_that_no_disk_remembers_is_void(put_back: tuple[int, ...]) -> None:
     """Seed 438427007946: three regions were put back at once, and one of their clocks was behind.
