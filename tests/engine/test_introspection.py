@@ -32,6 +32,12 @@ def fields_of(client: Client, *sections: str) -> dict[str, str]:
 # -- INFO
 
 
+def test_the_offset_of_replication_counts_own_effects(client: Client) -> None:
+    assert fields_of(client, "replication")["master_repl_offset"] == "0"
+    client("XADD s * f v")
+    assert fields_of(client, "replication")["master_repl_offset"] == "1"
+
+
 def test_sections(client: Client) -> None:
     def titles(*sections: str) -> list[str]:
         return [
