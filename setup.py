@@ -57,6 +57,7 @@ COMPILED = [
     "anabranch/sim/logged.py",
     "anabranch/sim/twin/*.py",
     "anabranch/sim/rules.py",
+    "anabranch/sim/replies.py",
 ]
 INTERPRETED = {
     *("anabranch/sync/carrier.py", "anabranch/sync/generate.py", "anabranch/sync/manager.py"),

@@ -82,14 +82,6 @@ def lines_of(grown: Counter[int], count: int) -> list[str]:
     return [*lines, f"{total / count:8.1f} bytes for each of {count:,}"]
 
 
-def _entries(server: Server, count: int) -> None:
-    memory.add_entries(server, count)
-
-
-def _pending(server: Server, count: int) -> None:
-    memory.make_pending(server, count)
-
-
 def _pairs(server: Server, count: int) -> None:
     memory.add_by_producers(server, "idmp", count)
 
@@ -98,8 +90,8 @@ def _pairs(server: Server, count: int) -> None:
 _ROWS: Final[
     dict[str, tuple[int, Callable[[Server, int], None], Callable[[Server, int], None]]]
 ] = {
-    "memory.entry": (memory.ENTRIES, lambda *_: None, _entries),
-    "memory.pending": (memory.PENDING, _entries, _pending),
+    "memory.entry": (memory.ENTRIES, lambda *_: None, memory.add_entries),
+    "memory.pending": (memory.PENDING, memory.add_entries, memory.make_pending),
     "memory.idmp": (memory.PAIRS, lambda server, _: memory.keep_pairs(server), _pairs),
     "memory.key": (memory.KEYS, lambda *_: None, memory.add_keys),
 }

@@ -315,7 +315,7 @@ class Database:
 
     async def drop_caches(self) -> None:
         """Frees the pages of the file that are kept in memory; those that are needed come again."""
-        for connection in (self._reader, self._writer) if self._files is not None else ():
+        for connection in (self._reader, self._writer):
             if connection is not None:
                 with contextlib.suppress(sqlite3.Error):  # then they are kept
                     await connection.execute_fetchall("PRAGMA shrink_memory")

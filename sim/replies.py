@@ -34,13 +34,20 @@ def entries_by_key(reply: Reply) -> list[tuple[bytes, list[Reply]]]:
     return found
 
 
+def map_of(reply: Reply) -> dict[bytes, Reply]:
+    """The names and values of a map reply; empty for another reply."""
+    flat = reply.flat if isinstance(reply, MapReply) else reply if isinstance(reply, list) else []
+    found: dict[bytes, Reply] = {}
+    for index in range(0, len(flat) - 1, 2):
+        name = flat[index]
+        if isinstance(name, bytes):
+            found.setdefault(name, flat[index + 1])
+    return found
+
+
 def field_of(reply: Reply, name: bytes) -> Reply:
     """The value under a name of a map reply; None without that name."""
-    flat = reply.flat if isinstance(reply, MapReply) else reply if isinstance(reply, list) else []
-    for index in range(0, len(flat) - 1, 2):
-        if flat[index] == name:
-            return flat[index + 1]
-    return None
+    return map_of(reply).get(name)
 
 
 def time_ms(reply: Reply) -> int:

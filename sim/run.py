@@ -124,17 +124,22 @@ def conclude(world: World) -> None:
     end = End(converged_ms, bound_ms(world.plan), world.scheduler.now_ms, world.shown(), why)
     for judge in world.judges:
         judge.finish(end)
-    twins = [judge for judge in world.judges if isinstance(judge, Twin)]
-    held = {one: twin.state for judge in twins for one, twin in judge.regions.items()}
-    engines = {one: world.regions[one].engine for one in sorted(end.shown)}
-    gone = {one.region_id: one.engine for one in world.regions.values() if one.is_gone}
-    inside.converged(world.environment.counts, engines, held, gone)
+    _count_converged(world, end)
     gaps = world.gaps()
     if gaps:
         world.fault_found(f"links were closed {gaps} times because blocks were missing (S2.2)")
     running = [region for region in world.remaining() if region.running]
     if running and world.plan.seed % _REREAD_ONE_OF == 0:
         _reread(world, running[world.plan.seed // _REREAD_ONE_OF % len(running)])
+
+
+def _count_converged(world: World, end: End) -> None:
+    """Counts the rules that the regions and their twins show together."""
+    twins = [judge for judge in world.judges if isinstance(judge, Twin)]
+    held = {one: twin.state for judge in twins for one, twin in judge.regions.items()}
+    engines = {one: world.regions[one].engine for one in sorted(end.shown)}
+    gone = {one.region_id: one.engine for one in world.regions.values() if one.is_gone}
+    inside.converged(world.environment.counts, engines, held, gone)
 
 
 def _reread(world: World, region: SimulatedRegion) -> None:

@@ -235,7 +235,7 @@ def _is_of_a_later_command(twin: TwinCore, key: Key) -> bool:
     has one that waited for the end of the start as this one did.
     """
     trims = 0
-    counter = twin.state.vector.get(twin.region, 0) + 1
+    counter = twin.counter() + 1
     while isinstance(effect := twin.to_follow.get(counter), Trim) and effect.key == key.name:
         trims, counter = trims + 1, counter + 1
     for argv, reply in [*twin.later, *twin.waited]:

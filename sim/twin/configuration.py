@@ -10,8 +10,9 @@ import re
 from fnmatch import fnmatchcase
 from typing import Final, Optional
 
-from anabranch.region.engine.replies import OK, ErrorReply, MapReply, Reply
+from anabranch.region.engine.replies import OK, ErrorReply, Reply
 from anabranch.region.engine.settings import Value
+from anabranch.sim.replies import map_of
 from anabranch.sim.twin.arguments import SYNTAX, refuse
 from anabranch.sim.twin.core import TwinCore
 from anabranch.sim.twin.replies import Expected, Mismatch, error_with
@@ -43,7 +44,7 @@ def _get(twin: TwinCore, patterns: tuple[bytes, ...]) -> object:
     texts = [pattern.decode("utf-8", "surrogateescape").lower() for pattern in patterns]
     if any(mark in text for text in texts for mark in "[\\"):
         return Expected("anything", lambda _: True)
-    expected: dict[Reply, Reply] = {
+    expected: dict[bytes, Reply] = {
         name.encode(): str(value).encode("utf-8", "surrogateescape")
         for name, value in twin.settings.items()
         if any(fnmatchcase(name, text) for text in texts)
@@ -53,19 +54,12 @@ def _get(twin: TwinCore, patterns: tuple[bytes, ...]) -> object:
     )
 
 
-def _shown(twin: TwinCore, reply: Reply, expected: dict[Reply, Reply]) -> dict[Reply, Reply]:
+def _shown(twin: TwinCore, reply: Reply, expected: dict[bytes, Reply]) -> dict[bytes, Reply]:
     """The settings in a reply; on a tape those that the tape shows."""
-    flat = reply.flat if isinstance(reply, MapReply) else reply
-    if not isinstance(flat, list):
-        return {}
-    found = {flat[at]: flat[at + 1] for at in range(0, len(flat) - 1, 2) if _is_name(flat[at])}
+    found = map_of(reply)
     if _APPENDFSYNC in twin.settings:
         return found
     return {name: value for name, value in found.items() if name in expected}
-
-
-def _is_name(word: Reply) -> bool:
-    return isinstance(word, bytes)
 
 
 def _set(twin: TwinCore, words: tuple[bytes, ...]) -> object:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from anabranch.region.engine.replies import ErrorReply, MapReply, Reply, ReplyLater
+from anabranch.region.engine.replies import ErrorReply, Reply, ReplyLater
+from anabranch.sim.replies import map_of
 from anabranch.sim.twin.apply import key_of
 from anabranch.sim.twin.core import TwinCore
 from anabranch.sim.twin.replies import Expected, Mismatch
@@ -33,13 +34,13 @@ def check_history(twin: TwinCore, key: bytes, up_to: int, reply: Reply) -> None:
     """Raises `Mismatch` if a reply is not the history of the key up to that row."""
     if isinstance(reply, ErrorReply) and reply.message.startswith(_UNREADABLE):
         return
-    facts = _map(reply)
+    facts = map_of(reply)
     events = facts.get(b"events")
     if not isinstance(events, list):
         raise Mismatch(f"CRDT.HISTORY {key!r} replied no events")
     told = _told(events)
     floor, left_out = _vector(facts[b"log-floor"]), facts[b"left-out"]
-    after = _number(_map(events[0])[b"position"]) if left_out and events else 0
+    after = _number(map_of(events[0])[b"position"]) if left_out and events else 0
     last = up_to if facts[b"next"] is None else _number(facts[b"next"])
     for position, dot in _rows(twin, key, up_to):
         at = told.pop(dot, 0)
@@ -65,18 +66,11 @@ def _told(events: list[Reply]) -> dict[Dot, int]:
     """The positions of the effects that a reply tells, by their dots."""
     found: dict[Dot, int] = {}
     for event in events:
-        facts = _map(event)
+        facts = map_of(event)
         dot = facts.get(b"dot")
         if isinstance(dot, list):
             found[_number(dot[0]), _number(dot[1])] = _number(facts[b"position"])
     return found
-
-
-def _map(reply: Reply) -> dict[Reply, Reply]:
-    flat = reply.flat if isinstance(reply, MapReply) else reply
-    if not isinstance(flat, list):
-        return {}
-    return {flat[at]: flat[at + 1] for at in range(0, len(flat) - 1, 2)}
 
 
 def _vector(reply: Reply) -> Vector:

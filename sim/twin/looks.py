@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Optional
 
-from anabranch.region.engine.replies import MapReply, Reply
+from anabranch.region.engine.replies import Reply
+from anabranch.sim.replies import field_of
 from anabranch.sim.twin.core import TwinCore
 from anabranch.sim.twin.replies import Expected
 from anabranch.sim.twin.session import Session
@@ -54,10 +55,10 @@ def trim_questions(key: Optional[Key]) -> list[tuple[bytes, ...]]:
 
 def _differences(key: Key, reply: Reply) -> str:
     """How a reply differs from the twin's groups, as text; empty if it does not."""
-    rows = _field(reply, b"groups")
+    rows = field_of(reply, b"groups")
     if not isinstance(rows, list):
         return "no groups in the reply"
-    names = [_field(row, b"name") for row in rows]
+    names = [field_of(row, b"name") for row in rows]
     if sorted(key.groups) != names:
         return f"the names are {sorted(key.groups)}"
     for name, row in zip(sorted(key.groups), rows, strict=True):
@@ -77,23 +78,16 @@ def _difference(key: Key, group: Group, row: Reply) -> str:
         b"dropped-spans": local.dropped & key.entries.keys(),
     }
     for field, dots in expected.items():
-        actual = _dots(_field(row, field))
+        actual = _dots(field_of(row, field))
         if field != b"pending-spans":
             actual &= key.entries.keys()
         if actual != dots:
             return f"{field.decode()} is {sorted(dots)}, not {sorted(actual)}"
-    creates = _field(row, b"creates")
+    creates = field_of(row, b"creates")
     dots = {_pair(one) for one in creates} if isinstance(creates, list) else set()
     if dots != set(group.creates):
         return f"creates are {sorted(group.creates)}, not {sorted(dots)}"
     return ""
-
-
-def _field(reply: Reply, name: bytes) -> Reply:
-    flat = reply.flat if isinstance(reply, MapReply) else reply
-    if not isinstance(flat, list) or name not in flat:
-        return None
-    return flat[flat.index(name) + 1]
 
 
 def _dots(spans: Reply) -> set[Dot]:

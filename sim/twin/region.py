@@ -278,7 +278,7 @@ class TwinRegion(TwinCore):
             if session.queued is not None:
                 session.end()
             return self.reply
-        issued = self.state.vector.get(self.region, 0)
+        issued = self.counter()
         try:
             expected = self._run(self, session, argv)
         except CommandError as error:
@@ -288,7 +288,7 @@ class TwinRegion(TwinCore):
         except StartNotOver:
             self.for_start.append((session, argv))
             return REPLY_LATER
-        if self.state.vector.get(self.region, 0) > issued:
+        if self.counter() > issued:
             self.journal.end_unit()
         self.settle()
         return expected

@@ -12,7 +12,7 @@ from anabranch.crdt.region_log import RegionLog
 from anabranch.region.engine.engine import Engine
 from anabranch.sim.calls import Call
 from anabranch.sim.rules import Counts
-from anabranch.sim.twin.state import State
+from anabranch.sim.twin.state import State, has_more
 
 
 def began(counts: Counts, engine: Engine, clock_ms: int) -> None:
@@ -51,10 +51,8 @@ def converged(
             _collected(counts, engine, held[region])
         stable = engine.state.stable_vector()
         for lost, former in gone.items():
-            had = former.disk_vector
-            if engine.members[lost].lost:
-                if any(counter > had.get(one, 0) for one, counter in stable.items()):
-                    counts.rule("S1.1")
+            if engine.members[lost].lost and has_more(stable, former.disk_vector):
+                counts.rule("S1.1")
     for one, other in pairwise(engines.values()):
         _alike(counts, one, other)
 
