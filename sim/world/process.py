@@ -29,6 +29,7 @@ from anabranch.region.work import DiskTransaction, LogRead, Work
 from anabranch.sim.calls import Call
 from anabranch.sim.history import Committed, Moved, Vector, Words
 from anabranch.sim.world import inside
+from anabranch.sim.world.dials import Dials
 from anabranch.sim.world.disk import Disk
 from anabranch.sim.world.environment import Environment
 from anabranch.sim.world.lines import ClientEvents, Lines
@@ -88,6 +89,7 @@ class SimulatedProcess(Endpoint):
         self.opener: Final = Opener(disk)
         self.lines: Final = Lines(environment, region_id, events, self.stepped)
         self.driver: Driver
+        self._dials: Dials
         self._database: Database
         self._step_planned = False
         # Transactions handed out and not yet reported back → the error text, None while it runs.
@@ -102,6 +104,7 @@ class SimulatedProcess(Endpoint):
         self._database = Database(Path("data"), self.opener.connect)
         started = starting.start(config, self._database, self._clock, limits, self._engine)
         self.driver = run(started)
+        self._dials = Dials(self.driver.hub.links, self._environment.scheduler.now_ms)
         self.is_running = True
         self._network.register(self)
         self.lines.begin(self.driver)
@@ -239,8 +242,10 @@ class SimulatedProcess(Endpoint):
             self._environment.counters[_QUESTION + type(read.request).__name__] += 1
             scheduler.after(uniform(draw, 0, 1), self._read, read)
         for peer in work.dials:
+            self._dials.dialled(peer)
             self._network.dial(self, peer)
         for number in work.hang_ups:
+            self._dials.closed(number, scheduler.now_ms)
             self._network.close(self, number)
         if work.merge_in_ms is not None:
             scheduler.after(uniform(draw, 0, 1), self._merge)
@@ -250,6 +255,8 @@ class SimulatedProcess(Endpoint):
         if not self.is_running:
             return
         if not self.is_paused:
+            for text in self._dials.overdue(self._environment.scheduler.now_ms):
+                self._environment.fault_found(f"region {self.region_id} {text}")
             self.driver.tick()
             self.stepped()
         self._environment.scheduler.after(self._environment.tick_ms, self._tick)
@@ -377,11 +384,13 @@ class SimulatedProcess(Endpoint):
 
     def dialled(self, peer: int) -> Optional[int]:
         number = self.driver.dialled(peer)
+        self._dials.opened(peer, number, self._environment.scheduler.now_ms)
         self.stepped()
         return number
 
     def dial_failed(self, peer: int, text: str) -> None:
         self.driver.dial_failed(peer, text)
+        self._dials.failed(peer, self._environment.scheduler.now_ms)
         self.stepped()
 
     def accepted(self) -> int:
@@ -395,6 +404,7 @@ class SimulatedProcess(Endpoint):
 
     def disconnected(self, connection: int, text: str) -> None:
         self.driver.disconnected(connection, text)
+        self._dials.closed(connection, self._environment.scheduler.now_ms)
         self.stepped()
 
     def has_room(self) -> None:
