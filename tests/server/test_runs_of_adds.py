@@ -395,3 +395,15 @@ def test_replies_under_always_wait_for_the_commit() -> None:
     assert region.got["a"] == b""
     region.commit()
     assert region.got["a"].count(b"\r\n") == 10
+
+
+def test_an_add_with_maxlen_begins_a_run_but_for_one_in_a_transaction() -> None:
+    """The last command of EXEC is not the one that the client sent last: it is EXEC."""
+    engine = Region().engine
+    session = engine.connect("127.0.0.1:1", "127.0.0.1:2", NOW_MS)
+    add = [b"XADD", b"s", b"MAXLEN", b"~", b"1000", b"*", b"f", b"v"]
+    engine.execute(session, add, NOW_MS)
+    assert engine.adds_may_follow(session, 0)[0] > 0
+    for words in ([b"MULTI"], add, [b"EXEC"]):
+        engine.execute(session, words, NOW_MS)
+        assert engine.adds_may_follow(session, 0)[0] == 0
