@@ -36,8 +36,10 @@ _DRIVER = (
     "event_log",
     "held_replies",
     "histories",
+    "process",
     "salvaging",
     "server",
+    "system_clock",
     "work",
 )
 COMPILED = [
