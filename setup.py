@@ -27,8 +27,10 @@ from setuptools.command.build_py import build_py
 _DRIVER = (
     "checkpoints",
     "client_connection",
+    "client_limits",
     "client_pressure",
     "clients",
+    "command_execution",
     "command_timer",
     "disk_schedule",
     "driver",

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from anabranch.region.client_connection import (
-    TURN_PIECES,
-    ClientConnection,
-    ClientShare,
-    EngineInterface,
-)
+from anabranch.region.client_connection import ClientConnection, ClientShare, EngineInterface
+from anabranch.region.client_limits import TURN_PIECES
 from anabranch.region.clock import Clock
 from anabranch.region.engine.outbox import LateReply
 from anabranch.region.engine.settings import Settings

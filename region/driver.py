@@ -31,7 +31,8 @@ from typing import Any, Final, Optional
 from anabranch.crdt.errors import PeerError
 from anabranch.crdt.snapshot import CUT_WEIGHT
 from anabranch.region.checkpoints import Checkpoints
-from anabranch.region.client_connection import TURN_PIECES, ClientConnection
+from anabranch.region.client_connection import ClientConnection
+from anabranch.region.client_limits import TURN_PIECES
 from anabranch.region.clients import Clients
 from anabranch.region.clock import Clock
 from anabranch.region.disk_schedule import DiskSchedule

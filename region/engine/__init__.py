@@ -4,7 +4,9 @@ Commands go in, replies and effects come out. The caller gives the time with eac
 
 Reading order:
 
-- `engine`: the engine's methods for clients, peers, disk and time.
+- `engine`: the engine's methods for clients, disk and time.
+- `peer_calls`: its methods for peers.
+- `steps`: its properties, and what follows each step.
 - `state`: the parts of an engine, which all modules and commands share.
 - `clock`: the engine's time, one reading per step.
 - `settings`: the table of all settings, and their values.

@@ -10,41 +10,25 @@ from __future__ import annotations
 
 from typing import Final, Optional
 
-from anabranch.crdt.block import Block
-from anabranch.crdt.gossip import Gossip, StartAnswer, StartQuestion
-from anabranch.crdt.keyspace import Keyspace
-from anabranch.crdt.snapshot import CUT_WEIGHT, SnapshotCut, SnapshotRecords
-from anabranch.crdt.vector import Vector
-from anabranch.region.engine import dispatch, gossiping, idempotency, merging, rounds
+from anabranch.region.engine import dispatch, gossiping, rounds
 from anabranch.region.engine.adds import AddedIds
 from anabranch.region.engine.commands.adding import add_elsewhere
 from anabranch.region.engine.contents import KEYS_PER_TICK
-from anabranch.region.engine.lifecycle import LOST, RECOVERY, SERVING
-from anabranch.region.engine.members import Member
+from anabranch.region.engine.lifecycle import LOST, RECOVERY
 from anabranch.region.engine.outbox import LateReply, LinkRequest
-from anabranch.region.engine.questions import Questions
-from anabranch.region.engine.replies import NULL_ARRAY, REPLY_LATER, ErrorReply, Reply, ReplyLater
-from anabranch.region.engine.rounds import Attestation
+from anabranch.region.engine.peer_calls import PeerCalls
+from anabranch.region.engine.replies import NULL_ARRAY, ErrorReply, Reply
 from anabranch.region.engine.rows import Commit
 from anabranch.region.engine.session import Session
-from anabranch.region.engine.settings import Settings
 from anabranch.region.engine.state import EngineState
-from anabranch.region.engine.statistics import CommandStatistics, ends_round
 from anabranch.region.engine.table import Command
-from anabranch.region.engine.upkeep import Upkeep
-from anabranch.region.engine.writer import NotYet
-
-# Approximate number of entries hashed for one heartbeat. While more remain to be hashed, heartbeats
-# carry no digest.
-DIGEST_ENTRIES_MAX: Final = 2000
 
 
-class Engine:
+class Engine(PeerCalls):
     """The engine of one region. docs/architecture.md shows how its callers use it."""
 
     def __init__(self, state: EngineState) -> None:
-        self.state: Final = state
-        self.upkeep: Final = Upkeep()
+        super().__init__(state)
         # Names, as `Session.last_command` has them, of the commands whose replies show no data.
         self._without_data: Final = frozenset(
             one.shown
@@ -59,91 +43,9 @@ class Engine:
             if command.many is not None
             for name in (command.key, command.key.lower())
         )
-        # What is made ahead of the next cut, and how much of it in one step: for about as long as
-        # it takes to encode so many bytes.
-        self._cut_records: Optional[SnapshotRecords] = None
-        self._cut_weight = CUT_WEIGHT
-        # The snapshot under way.
-        self._ahead: Final = merging.ReadAhead(state.keyspace.limits)
         self._next_session_id = 1
-        self._was_serving = False
-        # Life and recovery as last given to the next commit.
-        self._life_noted = (0, 0)
-        for stream in state.keyspace.keys.values():
-            self.upkeep.note(state, stream)
-            for name in stream.group_names():
-                state.keyspace.acknowledgeable[(stream.key, name)] = None
-        state.lifecycle.tick(state.members.others(), state.disk.vector, state.disk.has_salvage)
-        self._note_lifecycle()
-
-    # -- properties
-
-    @property
-    def cluster(self) -> str:
-        return self.state.members.cluster
-
-    @property
-    def region_id(self) -> int:
-        return self.state.members.region_id
-
-    @property
-    def name(self) -> str:
-        return self.state.members.name
-
-    @property
-    def members(self) -> dict[int, Member]:
-        """The members by region_id."""
-        return self.state.members.by_id
-
-    @property
-    def settings(self) -> Settings:
-        return self.state.settings
-
-    @property
-    def keyspace(self) -> Keyspace:
-        return self.state.keyspace
-
-    @property
-    def life(self) -> int:
-        """The number of this region's life (S1.3)."""
-        return self.state.lifecycle.life
-
-    @property
-    def vector(self) -> Vector:
-        """The vector of all effects applied here, committed or not."""
-        return self.state.keyspace.vector
-
-    @property
-    def disk_vector(self) -> Vector:
-        """The vector of all effects on this region's disk."""
-        return self.state.disk.vector
-
-    @property
-    def disk_chains(self) -> dict[int, bytes]:
-        """The chain values at `disk_vector` (S13.5)."""
-        return self.state.disk.chains
-
-    @property
-    def collected(self) -> Vector:
-        """All that was stable when this region collected, or joined from snapshots (S6.2)."""
-        return self.state.keyspace.collected
-
-    @property
-    def committed_position(self) -> int:
-        """The position of the last row on disk."""
-        return self.state.disk.position
-
-    @property
-    def questions(self) -> Questions:
-        """The questions of clients to the log on disk."""
-        return self.state.waiting.questions
 
     # -- clients
-
-    @property
-    def statistics(self) -> CommandStatistics:
-        """Counters of commands, and their times."""
-        return self.state.statistics
 
     def connect(self, address: str, local_address: str, now_ms: int) -> Session:
         """Makes the session of a client that has connected."""
@@ -217,25 +119,6 @@ class Engine:
             if isinstance(reply, ErrorReply):
                 state.statistics.count_error(reply)
         return replies
-
-    def _dispatch(self, session: Session, argv: list[bytes]) -> Reply:
-        """Runs a command as a unit (S1.2), unless `dispatch.admit` already returned its reply."""
-        state = self.state
-        admitted = dispatch.admit(state, session, argv)
-        if not isinstance(admitted, Command):
-            return admitted
-        issued = state.journal.effects_issued
-        try:
-            reply = dispatch.run(state, admitted, session, argv)
-        except NotYet:
-            session.waiting = True
-            state.waiting.for_start.append((session, argv))
-            return REPLY_LATER
-        if state.journal.effects_issued != issued:
-            session.write_counter = state.keyspace.vector.get(self.region_id, 0)
-            state.journal.end_unit()
-        self._settle()
-        return reply
 
     def adds_may_follow(self, session: Session, input_bytes: int) -> tuple[int, int, int]:
         """How many adds that follow the last command may be issued by `follow` (`RunOfAdds`).
@@ -359,84 +242,6 @@ class Engine:
         """Whether to take an output before the next tick. Cheap: it runs after each event."""
         return self.state.outbox.is_urgent()
 
-    # -- after every step
-
-    def _settle(self) -> None:
-        """Handles the changes of a step: conflicts (S9.2), the lists of upkeep, blocked readers."""
-        state = self.state
-        changes = state.keyspace.changes
-        if changes.pairs:
-            idempotency.remove_losers(state)
-        if changes.changed_keys:
-            for key in changes.changed_keys:
-                stream = state.keyspace.keys.get(key)
-                if stream is not None:
-                    self.upkeep.note(state, stream)
-                else:
-                    state.contents.deadlines.forget(key)
-            changes.changed_keys.clear()
-        if state.waiting.reads.by_key:
-            gone = [key for key, _ in changes.dropped_groups]
-            self._wake([*changes.added_keys, *gone, *changes.deadlines])
-        changes.added_keys.clear()
-        changes.dropped_groups.clear()
-        changes.deadlines.clear()
-
-    def _wake(self, keys: list[bytes]) -> None:
-        """Runs the reads that wait for these keys again, in the order in which they blocked."""
-        state = self.state
-        reads = state.waiting.reads
-        for blocked in reads.waiting_for(keys):
-            session = blocked.session
-            command = dispatch.find_command(state, blocked.argv)
-            if command is None or session.session_id not in reads.by_session:
-                continue
-            reply = dispatch.run(state, command, session, blocked.argv)
-            if isinstance(reply, ReplyLater):
-                continue
-            reads.remove(session.session_id)
-            if isinstance(reply, ErrorReply):
-                state.statistics.count_error(reply)
-            state.outbox.answer(session, reply)
-
-    def _note_lifecycle(self) -> None:
-        """Handles what was heard of lives, and a change of the lifecycle (S9.2, S13.7).
-
-        When the region begins to serve, it first issues the removals that it owes, then runs the
-        commands that waited.
-        """
-        state = self.state
-        lifecycle = state.lifecycle
-        # After a member has come back from a backup, less may be known to be stable.
-        state.keyspace.pair_limits.stable = {}
-        if self._life_noted != (lifecycle.life, lifecycle.recovery):
-            # A recovery is stored whatever state preceded it: it may also begin during the start
-            # (S13.6, S13.7).
-            self._life_noted = (lifecycle.life, lifecycle.recovery)
-            state.note_life()
-        serving = lifecycle.state == SERVING
-        if serving == self._was_serving:
-            return
-        self._was_serving = serving
-        if not serving:
-            return
-        if lifecycle.ended_by_patience(state.members.others()):
-            state.note_ended_by_patience()
-        idempotency.remove_all_losers(state)
-        state.keyspace.changes.pairs = []
-        state.journal.end_unit()
-        self._run_waiting()
-
-    def _run_waiting(self) -> None:
-        """Runs the commands that waited for the start: they may issue effects, or are refused."""
-        for session, argv in self.state.waiting.take_for_start():
-            session.waiting = False
-            reply = self._dispatch(session, argv)
-            if isinstance(reply, ErrorReply):
-                self.state.statistics.count_error(reply)
-            if not isinstance(reply, ReplyLater):
-                self.state.outbox.answer(session, reply)
-
     # -- time
 
     def tick(self, now_ms: int) -> None:
@@ -551,276 +356,3 @@ class Engine:
     def set_process_facts(self, facts: dict[str, str]) -> None:
         """Takes the facts that only the process knows, by INFO field name."""
         self.state.process_facts = facts
-
-    # -- peers
-
-    def attest(self, with_digest: bool, now_ms: int) -> Attestation:
-        """Takes vector, clock and, if wanted, digest in one step.
-
-        The caller may send the attestation once its position is on disk (S2.4).
-        """
-        self.state.clock.read(now_ms)
-        return rounds.attest(self.state, DIGEST_ENTRIES_MAX if with_digest else 0)
-
-    def refreshes_clock(self, now_ms: int) -> bool:
-        """Whether the heartbeat that is due waits for a commit of the clock (S7.7).
-
-        That is so while a client of any region asks for the stable time, if nothing else was
-        committed here lately.
-        """
-        state = self.state
-        state.clock.read(now_ms)
-        if not state.stability.time.is_wanted(state.clock.steady_ms):
-            return False
-        age_ms = state.settings.integer("crdt-heartbeat-interval-ms") // 2
-        return rounds.refresh_clock(state, max(age_ms, 1))
-
-    def merge(self, blocks: list[Block], source: int, now_ms: int) -> None:
-        """Applies blocks that a peer sent.
-
-        Blocks that the vector covers are ignored. All blocks are ignored if the link to the peer is
-        DOWN (CRDT.LINK) or the peer is a lost member.
-
-        Raises:
-            SyncGap: A block does not follow the last applied effect of its region (S2.2).
-            ChainForked: A block does not continue the chain of its region (S13.5).
-            NotAMember: A block is of a region that is not a member (S1.1).
-            PeerError: A block is malformed.
-        """
-        self.state.clock.read(now_ms)
-        if self._is_taken_from(source):
-            try:
-                merging.merge_blocks(self.state, blocks, source)
-            finally:
-                self._after_merge()
-
-    def read_ahead(self, chunks: list[bytes]) -> None:
-        """Reads the chunks of a staged snapshot that came since the last call, for its `join`.
-
-        `chunks` is the list to which the caller adds chunks. Another list is another snapshot, and
-        the former one is dropped.
-
-        Raises:
-            PeerError: The snapshot is malformed.
-        """
-        self._ahead.read(chunks)
-
-    def drop_read_ahead(self) -> None:
-        """Drops the snapshot that was read ahead: it is joined, or never will be."""
-        self._ahead.drop()
-
-    def join(self, chunks: list[bytes], source: int, now_ms: int) -> None:
-        """Joins a whole staged snapshot in one step (S11), most of it read ahead.
-
-        Raises:
-            PeerError: The snapshot is malformed, forks a chain, or knows a region that is not a
-                member.
-        """
-        self.state.clock.read(now_ms)
-        if self._is_taken_from(source):
-            try:
-                merging.join_snapshot(self.state, self._ahead.take(chunks), chunks, source)
-            finally:
-                self._after_merge()
-
-    def merge_salvage(self, items: list[Block], now_ms: int) -> int:
-        """Merges the next items of the salvage (`region.storage.salvage`) while it `wants_salvage`.
-
-        Returns how many items are dealt with: those before the first that does not follow yet.
-
-        Raises:
-            PeerError: A block forks a chain, is malformed, or is of a region that is no member.
-        """
-        self.state.clock.read(now_ms)
-        try:
-            return merging.merge_salvage(self.state, items)
-        finally:
-            self._after_merge()
-
-    def wants_salvage(self) -> bool:
-        """Whether the salvage on disk is to be merged now.
-
-        It waits while commits fail or are slow, so that too many bytes wait for the disk (S14).
-        """
-        state = self.state
-        if not state.disk.has_salvage or state.lifecycle.state not in (RECOVERY, LOST):
-            return False
-        return state.journal.pending_bytes() <= state.cached.uncommitted_max_bytes
-
-    def is_salvage_final(self) -> bool:
-        """Whether an item of the salvage that does not follow now never will.
-
-        In recovery the region then holds all that other members hold; a lost region gets nothing.
-        """
-        state = self.state
-        return state.lifecycle.state == LOST or state.lifecycle.holds_all_answered(
-            state.members.others(), state.disk.vector
-        )
-
-    def end_salvage(self) -> None:
-        """The salvage is dealt with. Its rows go with the commit that ends the recovery."""
-        self.state.disk.note_salvage(False)
-
-    def _is_taken_from(self, source: int) -> bool:
-        status = self.state.peers.by_id.get(source)
-        return status is None or not (status.is_down or self.members[source].lost)
-
-    def _after_merge(self) -> None:
-        self._note_lifecycle()
-        self.state.stability.count(self.state.keyspace.vector)
-        self._settle()
-        self.state.journal.end_unit()
-
-    def limit_preparation(self, weight: int) -> None:
-        """Makes `prepare_cut` take about as long as it takes to encode `weight` bytes."""
-        self._cut_weight = weight
-
-    def prepare_cut(self) -> bool:
-        """Makes some records of the next snapshot; True once `snapshot_cut` takes little time."""
-        if self._cut_records is None:
-            self._cut_records = SnapshotRecords(self.state.keyspace)
-        return self._cut_records.make_some(self._cut_weight)
-
-    def drop_preparation(self) -> None:
-        """Drops the records that were made for the next snapshot: nobody waits for it any more."""
-        if self._cut_records is not None:
-            self._cut_records.drop()
-            self._cut_records = None
-
-    def snapshot_cut(self) -> SnapshotCut:
-        """A consistent cut of everything applied (S11.2).
-
-        The caller may send it once its position is on disk.
-        """
-        state = self.state
-        state.journal.cut_block()
-        if state.journal.position > state.disk.position:
-            state.schedule.commit_wanted = True
-        state.replication.snapshots_cut += 1
-        made, self._cut_records = self._cut_records, None
-        return self._new_cut(made)
-
-    def _new_cut(self, made: Optional[SnapshotRecords]) -> SnapshotCut:
-        return SnapshotCut(self.state.keyspace, self.state.journal.position, made)
-
-    def newest_life(self, peer: int) -> int:
-        """The newest life heard of a peer, 0 if none (S1.3)."""
-        return self.state.lifecycle.lives.get(peer, 0)
-
-    def hear_lives(self, lives: dict[int, int], now_ms: int) -> None:
-        """Takes the lives that a peer names in a handshake or in a question (S1.3, S13.6)."""
-        self.state.clock.read(now_ms)
-        gossiping.hear_lives(self.state, lives)
-        self._note_lifecycle()
-
-    def peer_holds(self, peer: int, vector: Vector, now_ms: int) -> None:
-        """Takes the vector that a peer with matching chains reports in a handshake (S13.7)."""
-        self.state.clock.read(now_ms)
-        if peer in self.members:
-            self.state.check_held_by_peer(vector)
-            self._note_lifecycle()
-
-    def start_question(self) -> Optional[StartQuestion]:
-        """The question to send to every other member; None once the start is over (S13.6)."""
-        return self.state.lifecycle.start_question()
-
-    def start_answered(self, peer: int, answer: StartAnswer, now_ms: int) -> None:
-        """Takes a member's answer to a question of this start (S13.6).
-
-        The answer must have come on a connection opened since the start.
-        """
-        state = self.state
-        state.clock.read(now_ms)
-        if peer in self.members:
-            state.raise_id_floor(answer.clock_ms)
-            state.check_held_by_peer(answer.vector)
-            state.check_collected_by_peer(answer.collected)
-            state.hear_life(peer, answer.life)
-            state.lifecycle.start_answered(peer, answer, state.members.others())
-            self._note_lifecycle()
-
-    def gossip(self) -> Gossip:
-        """The gossip to send (S6.2, S13.7). This region's own part describes its disk."""
-        return gossiping.compose(self.state)
-
-    def hear(self, gossip: Gossip, now_ms: int) -> None:
-        """Takes gossip from a peer."""
-        self.state.clock.read(now_ms)
-        gossiping.hear(self.state, gossip)
-        self.state.stability.count(self.state.keyspace.vector)
-        self._note_lifecycle()
-
-    def receiver_opened(self, peer: int) -> None:
-        """A peer has begun to receive from this region."""
-        self.state.peers.receives(peer, True)
-
-    def receiver_closed(self, peer: int) -> None:
-        """A peer no longer receives from this region."""
-        self.state.peers.receives(peer, False)
-
-    def acknowledged(self, peer: int, vector: Vector, now_ms: int) -> None:
-        """A receiving peer reports the vector on its disk."""
-        self.state.clock.read(now_ms)
-        status = self.state.peers.by_id[peer]
-        status.traffic.sent_rounds += ends_round(status.acknowledged, vector, peer)
-        status.acknowledged = vector
-        if self.state.waiting.waiters:
-            rounds.answer_waiters(self.state)
-
-    def message_sent(self, peer: int, size: int) -> None:
-        """Counts a message of `size` bytes that was sent to a peer."""
-        status = self.state.peers.by_id.get(peer)
-        if status is not None:
-            status.traffic.sent_bytes += size
-            status.traffic.sent_messages += 1
-
-    def message_received(self, peer: int, size: int) -> None:
-        """Counts a message of `size` bytes that a peer sent."""
-        status = self.state.peers.by_id.get(peer)
-        if status is not None:
-            status.traffic.received_bytes += size
-            status.traffic.received_messages += 1
-
-    def reports_vector(self, peer: int) -> None:
-        """Notes that the vector on this region's disk is reported to a peer that sends to it."""
-        state = self.state
-        status, vector = state.peers.by_id[peer], state.disk.vector
-        status.traffic.received_rounds += ends_round(
-            status.reported, vector, state.members.region_id
-        )
-        status.reported = vector
-
-    def link_state(self, peer: int, state: str, detail: str) -> None:
-        """Sets the state that CRDT.PEERS shows for the link that receives from `peer`."""
-        status = self.state.peers.by_id[peer]
-        status.state = state
-        status.detail = detail
-
-    def called_lost(self, peer: int) -> None:
-        """A member refuses this region as lost (S13.8).
-
-        The word of a member that is lost here does not count, nor of one that has not said who it
-        is: `peer` is 0 then.
-        """
-        state = self.state
-        member = state.members.by_id.get(peer)
-        if member is None or member.lost or not state.lifecycle.call_lost([peer]):
-            return
-        by = sorted(state.lifecycle.called_lost_by)
-        state.store_meta("called_lost", ",".join(map(str, by)).encode())
-
-    def link_refused(self, reason: str) -> None:
-        """A link was closed for `reason`, by this region or by the peer; counts the alarms."""
-        self.state.replication.gaps += reason == "gap"
-        self.state.replication.forks += reason == "forked"
-
-    def compare_digest(self, vector: Vector, digest: bytes) -> None:
-        """Compares the digest of a heartbeat if the vectors are equal (S13.9).
-
-        Unequal digests raise the alarm crdt_divergence.
-        """
-        keyspace = self.state.keyspace
-        if not digest or vector != keyspace.vector or not keyspace.hash_some(DIGEST_ENTRIES_MAX):
-            return
-        if keyspace.digest() != digest:
-            self.state.replication.divergences += 1

@@ -1,0 +1,207 @@
+"""What the engine is, and what follows each of its steps.
+
+A step is a command, a merge, a join or a tick. After it conflicts are settled (S9.2), and readers
+wake whose keys have changed. A change of the lifecycle (S13.6, S13.7) has consequences of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from anabranch.crdt.keyspace import Keyspace
+from anabranch.crdt.vector import Vector
+from anabranch.region.engine import dispatch, idempotency
+from anabranch.region.engine.lifecycle import SERVING
+from anabranch.region.engine.members import Member
+from anabranch.region.engine.questions import Questions
+from anabranch.region.engine.replies import REPLY_LATER, ErrorReply, Reply, ReplyLater
+from anabranch.region.engine.session import Session
+from anabranch.region.engine.settings import Settings
+from anabranch.region.engine.state import EngineState
+from anabranch.region.engine.statistics import CommandStatistics
+from anabranch.region.engine.table import Command
+from anabranch.region.engine.upkeep import Upkeep
+from anabranch.region.engine.writer import NotYet
+
+
+class Steps:
+    """The part of the engine that all its calls share: its state, and the end of each step."""
+
+    def __init__(self, state: EngineState) -> None:
+        self.state: Final = state
+        self.upkeep: Final = Upkeep()
+        self._was_serving = False
+        # Life and recovery as last given to the next commit.
+        self._life_noted = (0, 0)
+        for stream in state.keyspace.keys.values():
+            self.upkeep.note(state, stream)
+            for name in stream.group_names():
+                state.keyspace.acknowledgeable[(stream.key, name)] = None
+        state.lifecycle.tick(state.members.others(), state.disk.vector, state.disk.has_salvage)
+        self._note_lifecycle()
+
+    # -- properties
+
+    @property
+    def cluster(self) -> str:
+        return self.state.members.cluster
+
+    @property
+    def region_id(self) -> int:
+        return self.state.members.region_id
+
+    @property
+    def name(self) -> str:
+        return self.state.members.name
+
+    @property
+    def members(self) -> dict[int, Member]:
+        """The members by region_id."""
+        return self.state.members.by_id
+
+    @property
+    def settings(self) -> Settings:
+        return self.state.settings
+
+    @property
+    def keyspace(self) -> Keyspace:
+        return self.state.keyspace
+
+    @property
+    def life(self) -> int:
+        """The number of this region's life (S1.3)."""
+        return self.state.lifecycle.life
+
+    @property
+    def vector(self) -> Vector:
+        """The vector of all effects applied here, committed or not."""
+        return self.state.keyspace.vector
+
+    @property
+    def disk_vector(self) -> Vector:
+        """The vector of all effects on this region's disk."""
+        return self.state.disk.vector
+
+    @property
+    def disk_chains(self) -> dict[int, bytes]:
+        """The chain values at `disk_vector` (S13.5)."""
+        return self.state.disk.chains
+
+    @property
+    def collected(self) -> Vector:
+        """All that was stable when this region collected, or joined from snapshots (S6.2)."""
+        return self.state.keyspace.collected
+
+    @property
+    def committed_position(self) -> int:
+        """The position of the last row on disk."""
+        return self.state.disk.position
+
+    @property
+    def questions(self) -> Questions:
+        """The questions of clients to the log on disk."""
+        return self.state.waiting.questions
+
+    @property
+    def statistics(self) -> CommandStatistics:
+        """Counters of commands, and their times."""
+        return self.state.statistics
+
+    # -- a command
+
+    def _dispatch(self, session: Session, argv: list[bytes]) -> Reply:
+        """Runs a command as a unit (S1.2), unless `dispatch.admit` already returned its reply."""
+        state = self.state
+        admitted = dispatch.admit(state, session, argv)
+        if not isinstance(admitted, Command):
+            return admitted
+        issued = state.journal.effects_issued
+        try:
+            reply = dispatch.run(state, admitted, session, argv)
+        except NotYet:
+            session.waiting = True
+            state.waiting.for_start.append((session, argv))
+            return REPLY_LATER
+        if state.journal.effects_issued != issued:
+            session.write_counter = state.keyspace.vector.get(self.region_id, 0)
+            state.journal.end_unit()
+        self._settle()
+        return reply
+
+    # -- after every step
+
+    def _settle(self) -> None:
+        """Handles the changes of a step: conflicts (S9.2), the lists of upkeep, blocked readers."""
+        state = self.state
+        changes = state.keyspace.changes
+        if changes.pairs:
+            idempotency.remove_losers(state)
+        if changes.changed_keys:
+            for key in changes.changed_keys:
+                stream = state.keyspace.keys.get(key)
+                if stream is not None:
+                    self.upkeep.note(state, stream)
+                else:
+                    state.contents.deadlines.forget(key)
+            changes.changed_keys.clear()
+        if state.waiting.reads.by_key:
+            gone = [key for key, _ in changes.dropped_groups]
+            self._wake([*changes.added_keys, *gone, *changes.deadlines])
+        changes.added_keys.clear()
+        changes.dropped_groups.clear()
+        changes.deadlines.clear()
+
+    def _wake(self, keys: list[bytes]) -> None:
+        """Runs the reads that wait for these keys again, in the order in which they blocked."""
+        state = self.state
+        reads = state.waiting.reads
+        for blocked in reads.waiting_for(keys):
+            session = blocked.session
+            command = dispatch.find_command(state, blocked.argv)
+            if command is None or session.session_id not in reads.by_session:
+                continue
+            reply = dispatch.run(state, command, session, blocked.argv)
+            if isinstance(reply, ReplyLater):
+                continue
+            reads.remove(session.session_id)
+            if isinstance(reply, ErrorReply):
+                state.statistics.count_error(reply)
+            state.outbox.answer(session, reply)
+
+    def _note_lifecycle(self) -> None:
+        """Handles what was heard of lives, and a change of the lifecycle (S9.2, S13.7).
+
+        When the region begins to serve, it first issues the removals that it owes, then runs the
+        commands that waited.
+        """
+        state = self.state
+        lifecycle = state.lifecycle
+        # After a member has come back from a backup, less may be known to be stable.
+        state.keyspace.pair_limits.stable = {}
+        if self._life_noted != (lifecycle.life, lifecycle.recovery):
+            # A recovery is stored whatever state preceded it: it may also begin during the start
+            # (S13.6, S13.7).
+            self._life_noted = (lifecycle.life, lifecycle.recovery)
+            state.note_life()
+        serving = lifecycle.state == SERVING
+        if serving == self._was_serving:
+            return
+        self._was_serving = serving
+        if not serving:
+            return
+        if lifecycle.ended_by_patience(state.members.others()):
+            state.note_ended_by_patience()
+        idempotency.remove_all_losers(state)
+        state.keyspace.changes.pairs = []
+        state.journal.end_unit()
+        self._run_waiting()
+
+    def _run_waiting(self) -> None:
+        """Runs the commands that waited for the start: they may issue effects, or are refused."""
+        for session, argv in self.state.waiting.take_for_start():
+            session.waiting = False
+            reply = self._dispatch(session, argv)
+            if isinstance(reply, ErrorReply):
+                self.state.statistics.count_error(reply)
+            if not isinstance(reply, ReplyLater):
+                self.state.outbox.answer(session, reply)
