@@ -21,7 +21,7 @@ from anabranch.sim.world.draining import drain
 from anabranch.sim.world.environment import EPOCH_MS
 from anabranch.sim.world.faults import new_world
 from anabranch.sim.world.region import SimulatedRegion
-from anabranch.sim.world.rereading import difference
+from anabranch.sim.world.rereading import difference, needless_rows
 from anabranch.sim.world.tap import JudgeFailed, described
 from anabranch.sim.world.world import World
 
@@ -151,7 +151,9 @@ def _reread(world: World, region: SimulatedRegion) -> None:
     texts = [difference(region.engine, region.disk)]
     region.stop_cleanly()
     if region.restart.how == "clean":
-        texts.append(difference(region.engine, region.disk))
+        texts.append(difference(region.engine, region.disk, region.driver.log.size))
+        if needless := needless_rows(region.disk):
+            texts.append(f"its checkpoint has {needless} rows that no start needs")
     else:
         texts.append("it does not stop cleanly")
     for text in texts:
