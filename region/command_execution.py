@@ -8,7 +8,7 @@ together (`Engine.execute_many`, `Engine.follow`).
 from __future__ import annotations
 
 import logging
-from typing import Final, Protocol
+from typing import Final, Optional, Protocol
 
 from librt.strings import BytesWriter
 
@@ -23,7 +23,7 @@ from anabranch.region.engine.statistics import CommandStatistics
 from anabranch.region.resp.encoder import encode, encode_error
 from anabranch.region.resp.entries import put_ids
 from anabranch.region.resp.like import LikeAdds
-from anabranch.region.resp.parser import ProtocolError, RequestParser
+from anabranch.region.resp.parser import HttpRequest, ProtocolError, RequestParser
 
 log = logging.getLogger(__name__)
 
@@ -153,18 +153,25 @@ class CommandExecution:
                 if len(out) > self._limits.turn_pieces or large_bytes > TURN_LARGE_BYTES:
                     return True
         except ProtocolError as error:
+            if isinstance(error, HttpRequest) and (more := self._line("HTTP")) is not None:
+                text = "client %s closed: it sent an HTTP request to the port of Redis clients%s"
+                log.warning(text, session.address, more)
             self._counters.protocol_errors += 1
             out.append(encode_error("ERR " + error.text))
         except Exception:
             # A bug of the region, not an error of the client. The connection is closed, INFO counts
             # the error, and the region continues.
-            if (more := self._lines.line("internal error", self._clock.steady_ms())) is not None:
+            if (more := self._line("internal error")) is not None:
                 text = "a command of client %s failed with an internal error%s"
                 log.exception(text, session.address, more)
             self._counters.internal_errors += 1
             out.append(encode_error("ERR internal error; the connection is closed"))
         self.closes = True
         return False
+
+    def _line(self, cause: str) -> Optional[str]:
+        """The end of a line of the log about this client, or None: see `LineLimit.line`."""
+        return self._lines.line(cause, self._clock.steady_ms())
 
     def _run(
         self,

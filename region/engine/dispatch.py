@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Optional, Union
 
+from anabranch.region.engine.commands.arguments import shown
 from anabranch.region.engine.replies import (
     NO_REPLY,
     QUEUED,
@@ -88,8 +89,8 @@ def admit(
         subcommand = command.subcommands.get(argv[1].upper())
         if subcommand is None:
             session.last_command = b""
-            shown = argv[1][:128].decode("utf-8", "replace")
-            text = f"ERR unknown subcommand '{shown}'. Try {command.name.upper()} HELP."
+            name = shown(argv[1][:128])
+            text = f"ERR unknown subcommand '{name}'. Try {command.name.upper()} HELP."
             return _refuse(state, session, ErrorReply(text))
         command = subcommand
     session.last_command = command.shown
@@ -110,8 +111,15 @@ def _refuse(
     error: ErrorReply,
     command: Optional[Command[EngineState]] = None,
 ) -> ErrorReply:
-    """Counts an error that precedes execution; inside MULTI it makes EXEC fail."""
-    if session.transaction.queued is not None:
+    """Counts an error that precedes execution; inside MULTI it makes EXEC fail.
+
+    An EXEC that is refused itself ends its transaction.
+    """
+    if command is not None and command.name == "exec":
+        session.transaction.end()
+        reason = error.message.removeprefix("ERR ")
+        error = ErrorReply(f"EXECABORT Transaction discarded because of: {reason}")
+    elif session.transaction.queued is not None:
         session.transaction.has_failed = True
     if command is not None:
         rejected = state.statistics.rejected
@@ -140,13 +148,13 @@ def _queue(
 
 
 def _unknown(argv: list[bytes]) -> ErrorReply:
-    name = argv[0][:128].decode("utf-8", "replace")
-    shown = ""
+    name = shown(argv[0][:128])
+    words = ""
     for word in argv[1:]:
-        if len(shown) >= 128:
+        if len(words) >= 128:
             break
-        shown += f"'{word[: 128 - len(shown)].decode('utf-8', 'replace')}' "
-    return ErrorReply(f"ERR unknown command '{name}', with args beginning with: {shown}")
+        words += f"'{shown(word[: 128 - len(words)])}' "
+    return ErrorReply(f"ERR unknown command '{name}', with args beginning with: {words}")
 
 
 def silenced(session: Session, mode: str, reply: Reply) -> Reply:

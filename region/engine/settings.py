@@ -373,6 +373,14 @@ ALL: list[Setting] = [
     Setting("timeout", 0, "Seconds after which an idle client is closed; 0: never."),
     Setting("tcp-keepalive", 300, "Seconds between keep-alive probes to clients."),
     Setting("requirepass", "", "Password that AUTH must give; empty: none."),
+    Setting(
+        "enable-debug-command",
+        "no",
+        "Who may use DEBUG, which can stop the region for a while: nobody (no), clients that are "
+        "connected over loopback (local), or all (yes).",
+        choices=["no", "yes", "local"],
+        mutable=False,
+    ),
     # Tests of a whole cluster
     Setting(
         "crdt-clock-offset-ms",

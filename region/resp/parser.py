@@ -42,6 +42,10 @@ _CARRIAGE_RETURN: Final = b"\r"
 _NEWLINE: Final = b"\n"
 
 
+# First words of lines that only an HTTP request has.
+_HTTP_WORDS: Final = frozenset({b"post", b"host:"})
+
+
 class ProtocolError(Exception):
     """A client's input is not RESP.
 
@@ -51,6 +55,13 @@ class ProtocolError(Exception):
     def __init__(self, text: str) -> None:
         super().__init__("Protocol error: " + text)
         self.text: Final = "Protocol error: " + text
+
+
+class HttpRequest(ProtocolError):
+    """The line is one of an HTTP request: a web page may have a browser send commands in its body.
+
+    Redis closes such a connection, too.
+    """
 
 
 class RequestParser:
@@ -257,6 +268,8 @@ class RequestParser:
                     if command is None:
                         raise ProtocolError("unbalanced quotes in request")
                     if command:
+                        if command[0].lower() in _HTTP_WORDS:
+                            raise HttpRequest("HTTP requests are not taken")
                         return command
             elif self.size < 0:
                 self._length()

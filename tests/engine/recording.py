@@ -38,7 +38,9 @@ class Player:
         self.protocol = protocol
         self.now_ms = START_MS
         self.engine: Engine = single(
-            1, START_MS, Settings({"crdt-xadd-id-uniqueness-mode": "liberal"})
+            1,
+            START_MS,
+            Settings({"crdt-xadd-id-uniqueness-mode": "liberal", "enable-debug-command": "yes"}),
         )
         self.sessions: dict[str, Session] = {}
         self.said: list[str] = []

@@ -9,6 +9,7 @@ from anabranch.region.engine.dispatch import find_command
 from anabranch.region.engine.explain import explain
 from anabranch.region.engine.figures.table import figures
 from anabranch.region.engine.replies import ErrorReply, MapReply, NoReply, Reply, VerbatimText
+from anabranch.region.engine.settings import Settings
 from anabranch.region.http import _Figures
 from tests.engine.test_connection import Client, pairs_of, text_of
 from tests.support.engines import single
@@ -261,12 +262,17 @@ def test_time_is_the_regions_clock(client: Client) -> None:
     assert client("TIME", 5) == [b"1795248721", b"498000"]
 
 
+@pytest.fixture
+def debugging() -> Client:
+    return Client(single(settings=Settings({"enable-debug-command": "local"})))
+
+
 @pytest.mark.parametrize(
     ("text", "sleep_ms"), [("0", 0), ("2", 2000), ("0.05", 50), (".5", 500), ("60", 60000)]
 )
-def test_debug_sleep(client: Client, text: str, sleep_ms: int) -> None:
-    assert text_of(client(f"DEBUG SLEEP {text}")) == "OK"
-    assert client.engine.take_sleep_ms() == sleep_ms
+def test_debug_sleep(debugging: Client, text: str, sleep_ms: int) -> None:
+    assert text_of(debugging(f"DEBUG SLEEP {text}")) == "OK"
+    assert debugging.engine.take_sleep_ms() == sleep_ms
 
 
 @pytest.mark.parametrize(
@@ -280,9 +286,35 @@ def test_debug_sleep(client: Client, text: str, sleep_ms: int) -> None:
         "DEBUG RELOAD",
     ],
 )
-def test_debug_mistakes(client: Client, text: str) -> None:
-    assert isinstance(client(text), ErrorReply)
-    assert client.engine.take_sleep_ms() == 0
+def test_debug_mistakes(debugging: Client, text: str) -> None:
+    reply = debugging(text)
+    assert isinstance(reply, ErrorReply) and "not allowed" not in reply.message
+    assert debugging.engine.take_sleep_ms() == 0
+
+
+@pytest.mark.parametrize(
+    ("setting", "address", "may"),
+    [
+        ("no", "127.0.0.1:50000", False),
+        ("local", "127.0.0.1:50000", True),
+        ("local", "127.7.7.7:1", True),
+        ("local", "[::1]:50000", True),
+        ("local", "10.1.2.3:50000", False),
+        ("local", "[fe80::1]:50000", False),
+        ("local", "", False),
+        ("yes", "10.1.2.3:50000", True),
+    ],
+)
+def test_who_may_use_debug(setting: str, address: str, may: bool) -> None:
+    """Anybody could stop a region for a minute before this setting, which Redis has, came."""
+    client = Client(single(settings=Settings({"enable-debug-command": setting})), address)
+    for text in ("DEBUG SLEEP 1", "DEBUG HELP"):
+        assert text_of(client(text)).startswith("-ERR DEBUG command not allowed.") is not may
+    assert client.engine.take_sleep_ms() == (1000 if may else 0)
+
+
+def test_debug_is_for_nobody_unless_somebody_says_so(client: Client) -> None:
+    assert text_of(client("DEBUG SLEEP 0")).startswith("-ERR DEBUG command not allowed.")
 
 
 @pytest.mark.parametrize("text", ["SHUTDOWN", "SHUTDOWN SAVE FORCE", "SHUTDOWN nosave NOW"])

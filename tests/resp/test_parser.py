@@ -103,6 +103,20 @@ def test_protocol_errors(wrong: bytes, text: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "line", [b"POST / HTTP/1.1\r\n", b"post x\r\n", b"Host: region:7001\r\n", b"hOST:\n"]
+)
+def test_an_http_request_ends_the_input(line: bytes) -> None:
+    """A web page can make a browser send a body to a port of the machine on which it runs."""
+    body = b"\r\nXADD s 1-1 a 1\r\n"
+    assert parse([b"GET / HTTP/1.1\r\n" + line + body]) == (
+        [[b"GET", b"/", b"HTTP/1.1"]],
+        "Protocol error: HTTP requests are not taken",
+    )
+    words = [b"XADD", b"post", b"1-1", b"host:", b"1"]
+    assert parse([multibulk(words), b" ".join(words) + b"\r\n"]) == ([words, words], None)
+
+
 def test_limits_before_authentication() -> None:
     assert parse([b"*10\r\n$16384\r\n"], authenticated=False) == ([], None)
     assert parse([b"*11\r\n"], authenticated=False) == (

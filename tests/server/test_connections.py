@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from itertools import pairwise
 
+import pytest
+
 from anabranch.region.client_connection import OUTPUT_HIGH_BYTES
 from tests.resp.streams import multibulk
 from tests.server.client import connect, until
@@ -246,3 +248,17 @@ def test_a_setting_changed_while_running_counts_at_once(play: Play) -> None:
         await client.expect_end()
 
     play(story)
+
+
+def test_an_http_request_closes_its_connection(
+    play: Play, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(region: StubRegion) -> None:
+        client = await connect(region)
+        client.send(b"POST / HTTP/1.1\r\nHost: us\r\n\r\nPING\r\n")
+        await client.expect(b"-ERR Protocol error: HTTP requests are not taken\r\n")
+        await client.expect_end()
+        assert region.clients.figures()["protocol_errors"] == 1
+
+    play(story)
+    assert "it sent an HTTP request to the port of Redis clients" in caplog.text

@@ -58,6 +58,14 @@ def id_halves(text: bytes) -> tuple[int, int]:
         raise CommandError(str(error)) from None
 
 
+def id_or_bound(text: bytes) -> int:
+    """Parses an entry ID, `-` for the lowest or `+` for the highest. Raises `CommandError`."""
+    try:
+        return ids.parse_bound(text, 0)
+    except ids.IdError as error:
+        raise CommandError(str(error)) from None
+
+
 def range_start(text: bytes) -> int:
     """Parses the lower bound of a range: `-`, an ID, or `(` and an ID.
 
@@ -120,8 +128,8 @@ def no_group_of_key(key: bytes, group: bytes) -> CommandError:
 
 
 def shown(data: bytes) -> str:
-    """Bytes from a client as text for an error message; invalid UTF-8 is replaced."""
-    return data.decode("utf-8", "replace")
+    """Bytes from a client as text for an error message, from which the encoder makes them again."""
+    return data.decode("utf-8", "surrogateescape")
 
 
 def option_error(argv: list[bytes]) -> CommandError:

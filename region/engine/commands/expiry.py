@@ -10,7 +10,7 @@ from typing import Final
 
 from anabranch.crdt.effects import SetDeadline
 from anabranch.crdt.stream import NEVER, Stream
-from anabranch.region.engine.commands.arguments import INT64_MAX, INT64_MIN, integer
+from anabranch.region.engine.commands.arguments import INT64_MAX, INT64_MIN, integer, shown
 from anabranch.region.engine.replies import CommandError, Reply
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
@@ -38,7 +38,7 @@ def _options(argv: list[bytes]) -> set[bytes]:
     options = {word.upper() for word in argv[3:]}
     for word in argv[3:]:
         if word.upper() not in (b"NX", b"XX", b"GT", b"LT"):
-            raise CommandError(f"ERR Unsupported option {word.decode('utf-8', 'replace')}")
+            raise CommandError(f"ERR Unsupported option {shown(word)}")
     if b"NX" in options and len(options) > 1:
         raise CommandError("ERR NX and XX, GT or LT options at the same time are not compatible")
     if b"GT" in options and b"LT" in options:

@@ -18,6 +18,7 @@ from anabranch.region.engine.commands.arguments import (
     SYNTAX_ERROR,
     entry_id,
     help_reply,
+    id_or_bound,
     integer,
     no_group_of_key,
     option_error,
@@ -68,6 +69,8 @@ def _options(argv: list[bytes], index: int, allows_mkstream: bool) -> tuple[bool
             index += 2
         else:
             raise option_error(argv)
+    if len(argv) > (8 if allows_mkstream else 7):  # An option was given twice.
+        raise option_error(argv)
     return mkstream, entries_read
 
 
@@ -96,7 +99,7 @@ def create(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 
 def set_id(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """XGROUP SETID key group id|$ [ENTRIESREAD n]: sets the group's floor in this region.
+    """XGROUP SETID key group id|$|-|+ [ENTRIESREAD n]: sets the group's floor in this region.
 
     Given spans beyond the floor are forgotten (S7.4).
     """
@@ -104,7 +107,7 @@ def set_id(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     stream = _stream(state, argv[2])
     group = _group(stream, argv[3])
     floor: Place = (
-        at_counters(state.keyspace.vector) if argv[4] == b"$" else at_id(entry_id(argv[4]))
+        at_counters(state.keyspace.vector) if argv[4] == b"$" else at_id(id_or_bound(argv[4]))
     )
     last_below: list[EntryRef] = []
     for region_id, log in stream.logs.items():

@@ -15,6 +15,9 @@ from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command
 
+# The number of cursors of SCAN: each hash is one, and 0 is the first.
+CURSORS: Final = 1 << 64
+
 
 def delete(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """DEL, UNLINK: observed-remove for the contents, delete-wins for the groups (S5.4)."""
@@ -54,9 +57,9 @@ def scan(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     Keys come in the order of their hashes. A key that exists during the whole iteration is
     therefore returned exactly once.
     """
-    if not argv[1].isdigit() or len(argv[1]) > 20:
+    cursor = int(argv[1]) if argv[1].isdigit() and len(argv[1]) <= 20 else CURSORS
+    if cursor >= CURSORS:
         raise CommandError("ERR invalid cursor")
-    cursor = int(argv[1])
     pattern = Glob(b"*")
     count = 10
     wanted_type = b"stream"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from typing import Final
 
 from anabranch.region.engine.commands.arguments import SYNTAX_ERROR, help_reply, option_error, shown
@@ -11,6 +12,11 @@ from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import IS_REFUSED, Command
 
+NO_DEBUG: Final = (
+    'ERR DEBUG command not allowed. If the enable-debug-command option is set to "local", you can '
+    "run it from a local connection, otherwise you need to set this option in the configuration "
+    "file, and then restart the server."
+)
 # The longest DEBUG SLEEP.
 SLEEP_S_MAX: Final = 60
 
@@ -30,6 +36,9 @@ def time(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 def debug(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """DEBUG SLEEP seconds: stops the region for that time, at most `SLEEP_S_MAX` seconds."""
+    allowed = state.settings.text("enable-debug-command")
+    if allowed != "yes" and (allowed == "no" or not _is_local(session)):
+        raise CommandError(NO_DEBUG)
     subcommand = argv[1].upper()
     if subcommand == b"SLEEP" and len(argv) == 3:
         state.outbox.sleep_ms = _milliseconds(argv[2])
@@ -39,6 +48,15 @@ def debug(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
             "DEBUG", ["SLEEP <seconds>", "    Stop the region for that time, 60 seconds at most."]
         )
     raise option_error(argv)
+
+
+def _is_local(session: Session) -> bool:
+    """Whether the client has connected over loopback."""
+    host = session.address.rpartition(":")[0].strip("[]")
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _milliseconds(text: bytes) -> int:

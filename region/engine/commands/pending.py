@@ -24,6 +24,7 @@ from anabranch.region.engine.commands.arguments import (
     no_group,
     range_end,
     range_start,
+    shown,
 )
 from anabranch.region.engine.commands.groups import head_of
 from anabranch.region.engine.replies import NULL_ARRAY, CommandError, PendingReply, Reply
@@ -211,9 +212,7 @@ def _parse_claim(state: EngineState, argv: list[bytes]) -> tuple[list[int], Clai
             index += 1
             request.last_id = entry_id(argv[index])
         else:
-            raise CommandError(
-                f"ERR Unrecognized XCLAIM option '{argv[index].decode('utf-8', 'replace')}'"
-            )
+            raise CommandError(f"ERR Unrecognized XCLAIM option '{shown(argv[index])}'")
         index += 1
     return wanted, request
 
