@@ -21,6 +21,8 @@ Reading order:
 - `place`: a place in every region log of a stream, such as the start of a group.
 - `pel_chunk`: some pending entries of one region log, in columns.
 - `pel_part`: all pending entries of one region log.
+- `pel_slices`: pending entries as commands see them, one or several.
+- `pel_cursor`: walks over pending entries, of one region log and of all.
 - `pel`: the pending entries list of a group, and of each consumer.
 - `pel_finder`: finding pending entries by ID.
 - `delivery`: the state of a group that one region keeps and never replicates.

@@ -11,6 +11,7 @@ class DigestCache:
 
     def __init__(self) -> None:
         self.total = 0
+        # Keys to hash: those of all streams without a share, and others.
         self._changed: dict[bytes, None] = {}
 
     def note_new(self, key: bytes) -> None:
@@ -21,11 +22,11 @@ class DigestCache:
         self._changed[key] = None
 
     def note_changed(self, stream: Stream) -> None:
-        """Takes a key that changes out of the total."""
+        """Takes a key that changes out of the total. A key without a share is noted already."""
         if stream.share is not None:
             self.total -= stream.share
             stream.share = None
-        self._changed[stream.key] = None
+            self._changed[stream.key] = None
 
     def keep(self, streams: dict[bytes, Stream]) -> None:
         """All streams but these are dropped."""

@@ -18,8 +18,8 @@ from librt.strings import BytesWriter
 from anabranch.crdt.delivery import Delivery
 from anabranch.crdt.encoding import Malformed, Reader, write_bytes, write_id, write_varint
 from anabranch.crdt.keyspace import Keyspace
-from anabranch.crdt.pel import Pending
 from anabranch.crdt.pel_chunk import EntryRef, entry_ref
+from anabranch.crdt.pel_slices import Pending
 from anabranch.crdt.place import Place, put_place, read_place
 from anabranch.crdt.spans import (
     SpansByRegion,

@@ -7,9 +7,12 @@ from typing import Final
 from mypy_extensions import mypyc_attr
 
 from anabranch.crdt.ids import is_above
-from anabranch.crdt.pel import WINDOW_MIN, Pel
+from anabranch.crdt.pel import Pel
 from anabranch.crdt.pel_chunk import EntryRef
 from anabranch.crdt.pel_part import PelPart
+
+# Entries that a finder copies out of the columns at first.
+_WINDOW_MIN: Final = 8
 
 
 @mypyc_attr(acyclic=True)
@@ -56,7 +59,7 @@ class _PartFinder:
         self._at = 0
         self._start = start = part.offset + 1
         stop = start + self._window
-        self._window = 2 * self._window or WINDOW_MIN
+        self._window = 2 * self._window or _WINDOW_MIN
         self._ms = chunk.ms[start:stop].tolist()
         self._seqs = chunk.seqs[start:stop].tolist()
         self._counters = chunk.counters[start:stop].tolist()

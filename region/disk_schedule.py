@@ -48,6 +48,7 @@ class DiskSchedule:
         # The checkpoint under way is the last before the stop.
         self._is_last = False
         self._last_is_done = False
+        # A commit failed during the stop.
         self._gave_up = False
 
     # -- events
@@ -74,14 +75,18 @@ class DiskSchedule:
             self._advance([])
 
     def failed(self, transaction: DiskTransaction, steady_ms: int) -> None:
-        """A transaction failed: keeps a commit for a retry, and gives up the checkpoint."""
+        """A transaction failed: keeps a commit for a retry, and gives up the checkpoint.
+
+        A commit that fails during a stop ends the stop. A checkpoint that fails does not: effects
+        that were acknowledged may still wait for a commit.
+        """
         assert transaction is self._out
         self._out = None
         if transaction.commit is not None:
             self._failed = transaction
             self._retry_ms = steady_ms + self._retry_after_ms
+            self._gave_up = self._is_stopping
         self.drop_checkpoint(steady_ms)
-        self._gave_up = self._is_stopping
 
     def drop_checkpoint(self, steady_ms: int) -> None:
         """Gives up the checkpoint under way; a later one continues with what it captured.
@@ -187,7 +192,11 @@ class DiskSchedule:
             self._begin()
 
     def has_stopped(self) -> bool:
-        """Whether all state is on disk and in a checkpoint, or a write failed during the stop."""
+        """Whether the stop is over.
+
+        It is over when all state is in commits and the last checkpoint was written or given up, and
+        also when a commit failed during the stop.
+        """
         if self._gave_up:
             return True
         return (

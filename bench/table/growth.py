@@ -15,7 +15,7 @@ from anabranch.bench.table.client import Traffic, command, drive
 from anabranch.bench.table.memory import STREAM, add_entries, add_keys
 from anabranch.bench.table.servers import RegionServer, Server
 from anabranch.bench.table.values import Measured, Run, Values
-from anabranch.bench.table.workloads import VALUE
+from anabranch.bench.table.workloads import VALUE, Workload
 
 TIMES: Final = (1, 10, 100)
 COMMANDS: Final = 60_000
@@ -100,10 +100,10 @@ DIMENSIONS: Final = {
 
 def measure(run: Run) -> Measured:
     """Yields the rows."""
-    for name, dimension in DIMENSIONS.items():
+    for name in DIMENSIONS:
         wanted = [times for times in TIMES if run.wants(f"growth.{name}.{times}")]
         if wanted:
-            costs = {times: _costs(run, dimension, times) for times in (1, *wanted)}
+            costs = {times: _costs(run, name, times) for times in (1, *wanted)}
             base = median(costs[1])
             for times in wanted:
                 note = f"{base:.2f} µs → {median(costs[times]):.2f} µs"
@@ -113,17 +113,29 @@ def measure(run: Run) -> Measured:
                 )
 
 
-def _costs(run: Run, dimension: Dimension, times: int) -> list[float]:
-    """CPU per command in µs, for each round."""
-    size = max(1, int(dimension.base * min(run.scale, 1.0))) * times
+def workload(name: str, times: int, scale: float) -> Workload:
+    """What one round does in a dimension that has grown so many times."""
+    dimension = DIMENSIONS[name]
+    size = max(1, int(dimension.base * min(scale, 1.0))) * times
     traffic = dimension.traffic(size)
-    batches = run.scaled(COMMANDS, 3_200) // traffic.commands
+    batches = max(3_200, int(COMMANDS * scale)) // traffic.commands
+
+    def prepare(server: Server) -> None:
+        dimension.prepare(server, size)
+
+    return Workload(lambda: traffic, batches, prepare)
+
+
+def _costs(run: Run, name: str, times: int) -> list[float]:
+    """CPU per command in µs, for each round."""
+    load = workload(name, times, run.scale)
+    traffic = load.traffic()
     costs = []
     with RegionServer() as region:
-        dimension.prepare(region, size)
+        load.prepare(region)
         for _ in range(min(run.rounds, 3)):
             region.await_quiet()
             before = region.cpu_s()
-            drive(region.port, traffic, batches)
-            costs.append(1e6 * (region.cpu_s() - before) / (batches * traffic.commands))
+            drive(region.port, traffic, load.batches)
+            costs.append(1e6 * (region.cpu_s() - before) / (load.batches * traffic.commands))
     return costs

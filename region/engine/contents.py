@@ -44,7 +44,7 @@ class Contents:
         self.clears = 0
         self.keys_absent = 0
         # What FLUSHALL left, as counted last.
-        self._of_flush: Counted = (0, 0, 0, 0, 0, 0, 0, 0, 0)
+        self._of_flush: Counted = _NOTHING
 
     def read(self, clock_ms: int) -> Contents:
         """Counts what changed since the last call; returns itself."""
@@ -52,11 +52,11 @@ class Contents:
         for key in self.deadlines.passed(clock_ms):
             self._keyspace.unseen.uncounted[key] = None
         self.count_some(len(self._keyspace.unseen.uncounted), clock_ms)
-        self._add(self._of_flush, -1)
         tombstones = 1 if self._keyspace.flush_tombstone else 0
         clears = 1 if self._keyspace.flush_clears else 0
-        self._of_flush = (0, 0, 0, 0, 0, 0, tombstones, clears, 0)
-        self._add(self._of_flush, 1)
+        of_flush = (0, 0, 0, 0, 0, 0, tombstones, clears, 0)
+        self._replace(self._of_flush, of_flush)
+        self._of_flush = of_flush
         return self
 
     def count_some(self, keys_max: int, clock_ms: int) -> None:
@@ -65,14 +65,16 @@ class Contents:
         while uncounted and keys_max > 0:
             keys_max -= 1
             key, _ = uncounted.popitem()
-            former = self._counted.pop(key, None)
-            if former is not None:
-                self._add(former, -1)
             stream = self._keyspace.keys.get(key)
-            if stream is not None:
-                counted = self._shared_form(_count(stream, clock_ms))
+            if stream is None:
+                self._replace(self._counted.pop(key, _NOTHING), _NOTHING)
+                continue
+            former = self._counted.get(key)
+            counted = self._shared_form(_count(stream, clock_ms))
+            if counted is not former:
+                # The place of a key in the dict stays, so the dict is never built anew.
                 self._counted[key] = counted
-                self._add(counted, 1)
+                self._replace(_NOTHING if former is None else former, counted)
         if not uncounted:
             # An emptied dict keeps its memory until it is cleared.
             uncounted.clear()
@@ -82,24 +84,26 @@ class Contents:
             return self._shared.setdefault(counted, counted)
         return self._shared.get(counted, counted)
 
-    def _add(self, counted: Counted, times: int) -> None:
-        self.keys += times * counted[0]
-        self.expires += times * counted[1]
-        self.entries += times * counted[2]
-        self.groups += times * counted[3]
-        self.pending += times * counted[4]
-        self.pairs += times * counted[5]
-        self.tombstones += times * counted[6]
-        self.clears += times * counted[7]
-        self.keys_absent += times * counted[8]
+    def _replace(self, former: Counted, counted: Counted) -> None:
+        """Counts a key that was counted as `former`, or not at all (`_NOTHING`)."""
+        self.keys += counted[0] - former[0]
+        self.expires += counted[1] - former[1]
+        self.entries += counted[2] - former[2]
+        self.groups += counted[3] - former[3]
+        self.pending += counted[4] - former[4]
+        self.pairs += counted[5] - former[5]
+        self.tombstones += counted[6] - former[6]
+        self.clears += counted[7] - former[7]
+        self.keys_absent += counted[8] - former[8]
 
 
+_NOTHING: Final[Counted] = (0, 0, 0, 0, 0, 0, 0, 0, 0)
 # The counts of a key that is absent, and of which nothing but entries is left.
-_ABSENT: Final = (0, 0, 0, 0, 0, 0, 0, 0, 1)
+_ABSENT: Final[Counted] = (0, 0, 0, 0, 0, 0, 0, 0, 1)
 
 
 def _count(stream: Stream, clock_ms: int) -> Counted:
-    """What one key adds to the counts, in the order of `Contents._add`."""
+    """What one key adds to the counts, in the order of `Contents._replace`."""
     if stream.rare is None:
         is_here = stream.exists_at(clock_ms)
         return (1, 0, stream.length(), 0, 0, 0, 0, 0, 0) if is_here else _ABSENT

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final, Union
 
 from anabranch.crdt import ids
+from anabranch.crdt.pel_slices import PendingSlice
 from anabranch.crdt.place import Place
 from anabranch.crdt.slices import Entries
 from anabranch.crdt.spans import SpansByRegion
@@ -67,26 +68,34 @@ class EntriesReply:
 class PendingReply:
     """An array of pending entries, each of which is [ID, consumer, idle ms, deliveries].
 
-    Row n consists of the elements n of all lists.
+    They change no more. `now_ms`: the time up to which they are idle.
     """
 
-    def __init__(self) -> None:
-        self.ms: list[int] = []
-        self.seqs: list[int] = []
-        self.consumers: list[bytes] = []
-        self.idle_ms: list[int] = []
-        self.deliveries: list[int] = []
+    def __init__(self, now_ms: int) -> None:
+        self.now_ms: Final = now_ms
+        self.slices: Final[list[PendingSlice]] = []
+        self.count = 0
 
-    def ends_with(self, ms: int, seq: int) -> bool:
-        """Whether the last row is about an entry with the ID of these halves."""
-        return bool(self.ms) and self.ms[-1] == ms and self.seqs[-1] == seq
+    def add(self, entries: PendingSlice) -> None:
+        """Adds entries above those before."""
+        self.slices.append(entries)
+        self.count += entries.size()
+
+    def ends_with(self, entry_id: int) -> bool:
+        """Whether the last entry has this ID."""
+        return bool(self.slices) and self.slices[-1].last_id() == entry_id
+
+    def idle_ms(self, delivered_ms: int) -> int:
+        """How long an entry delivered at this time has been idle."""
+        return max(self.now_ms - delivered_ms, 0)
 
     def listed(self) -> Reply:
         """Returns the same reply as lists."""
         rows: list[Reply] = []
-        for n, ms in enumerate(self.ms):
-            row: list[Reply] = [ids.format_id(ids.make(ms, self.seqs[n])), self.consumers[n]]
-            rows.append([*row, self.idle_ms[n], self.deliveries[n]])
+        for piece in self.slices:
+            for one in piece.listed():
+                row: list[Reply] = [ids.format_id(one.entry_id), one.consumer]
+                rows.append([*row, self.idle_ms(one.delivered_ms), one.deliveries])
         return rows
 
 

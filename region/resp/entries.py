@@ -1,4 +1,4 @@
-"""Turns entries into RESP bytes, straight from the packed nodes that hold them.
+"""Turns entries into RESP bytes, straight from the packed nodes or the columns that hold them.
 
 The bytes are the same in RESP2 and RESP3. An entry is
 
@@ -7,22 +7,26 @@ The bytes are the same in RESP2 and RESP3. An entry is
 Nearly all entries of a node have the field names of the node. So the text before each value is made
 once for each list of names (`_heads`). Compiled code writes byte by byte, which is faster there
 than an object for each part; interpreted code formats, which is faster there.
+
+A pending entry is
+
+    *4  $<size> <ms>-<seq>  $<size> <consumer>  :<idle ms>  :<deliveries>
 """
 
 from __future__ import annotations
 
-from typing import Final, Optional
+from typing import Final
 
 from librt.strings import BytesWriter, read_i32_le, write_i32_le
 from mypy_extensions import i64, u8
 
 from anabranch.crdt.ids import IS_COMPILED, SEQ_STRIDE
 from anabranch.crdt.node import decode_names, names_end
+from anabranch.crdt.pel_slices import PendingSlice
 from anabranch.crdt.scan import DELETED, SAME_NAMES, Scan, unsigned, word
 from anabranch.crdt.slices import Entries, EntrySlice
 from anabranch.region.engine.replies import PendingReply
 
-_WORD_MAX: Final = (1 << 63) - 1
 _TABLE_SIZE: Final = 1025
 _SIZES: Final[list[bytes]] = [b"$%d\r\n" % size for size in range(_TABLE_SIZE)]
 _ARRAYS: Final[list[bytes]] = [b"*%d\r\n" % size for size in range(_TABLE_SIZE)]
@@ -84,45 +88,13 @@ def _put_reversed(piece: EntrySlice, out: BytesWriter) -> None:
 
 
 def encode_pending(reply: PendingReply) -> bytes:
-    """Returns the bytes of an array of pending entries.
-
-    Rows that follow each other mostly differ in the seq alone, so the text before it and the text
-    after it are kept for the next row.
-    """
+    """Returns the bytes of an array of pending entries."""
     out = BytesWriter()
-    count = len(reply.ms)
+    count = reply.count
     out.write(_ARRAYS[count] if count < _TABLE_SIZE else b"*%d\r\n" % count)
-    ms = digits = idle_ms = deliveries = -1
-    consumer: Optional[bytes] = None
-    before_seq = after_seq = b""
-    for n in range(count):
-        seq = reply.seqs[n]
-        size = _digits(seq) if IS_COMPILED and seq <= _WORD_MAX else len(b"%d" % seq)
-        if reply.ms[n] != ms or size != digits:
-            ms = reply.ms[n]
-            digits = size
-            text = b"%d-" % ms
-            before_seq = b"*4\r\n$%d\r\n%b" % (len(text) + size, text)
-        if (
-            reply.consumers[n] is not consumer
-            or reply.idle_ms[n] != idle_ms
-            or reply.deliveries[n] != deliveries
-        ):
-            consumer = reply.consumers[n]
-            idle_ms = reply.idle_ms[n]
-            deliveries = reply.deliveries[n]
-            after_seq = b"\r\n$%d\r\n%b\r\n:%d\r\n:%d\r\n" % (
-                len(consumer),
-                consumer,
-                idle_ms,
-                deliveries,
-            )
-        out.write(before_seq)
-        if IS_COMPILED and seq <= _WORD_MAX:
-            _put_decimal(out, seq)
-        else:
-            out.write(b"%d" % seq)
-        out.write(after_seq)
+    writer = _PendingWriter(out, reply)
+    for piece in reply.slices:
+        writer.put(piece)
     return out.getvalue()
 
 
@@ -142,17 +114,79 @@ def put_ids(ms: int, first_seq: int, count: int, out: BytesWriter) -> None:
         seq += SEQ_STRIDE
 
 
-class _EntryWriter:
-    """Appends entries to `out`. It keeps the text of the last ms, which entries mostly share."""
+class _IdWriter:
+    """Appends IDs to `out`. It keeps the text of the last ms, which entries mostly share."""
 
     def __init__(self, out: BytesWriter) -> None:
         self._out: Final = out
         self._ms_word: i64 = -1
         self._ms_text = b""
 
+    def put_id(self, array: bytes, ms: i64, seq: i64) -> None:
+        """Appends the header of an array and its first element, an ID, up to its line break."""
+        out = self._out
+        if not IS_COMPILED or seq < 0:
+            text = b"%d-%d" % (unsigned(ms), unsigned(seq))
+            out.write(b"%b$%d\r\n%b" % (array, len(text), text))
+            return
+        if ms != self._ms_word or not self._ms_text:
+            self._ms_word = ms
+            self._ms_text = _ms_text(ms)
+        out.write(array)
+        out.write(_SIZES[len(self._ms_text) + _digits(seq)])
+        out.write(self._ms_text)
+        _put_decimal(out, seq)
+
+
+class _PendingWriter(_IdWriter):
+    """Appends pending entries to `out`.
+
+    They mostly share what follows the ID, so that text is kept for the next one.
+    """
+
+    def __init__(self, out: BytesWriter, reply: PendingReply) -> None:
+        super().__init__(out)
+        self._reply: Final = reply
+        # The attributes of the last entry, and the text that follows its ID.
+        self._consumer: i64 = -1
+        self._delivered_ms: i64 = 0
+        self._deliveries: i64 = 0
+        self._rest = b""
+
+    def put(self, piece: PendingSlice) -> None:
+        window = piece.window
+        n = piece.start
+        while n < piece.stop:
+            self.put_id(b"*4\r\n", window.ms(n), window.seq(n))
+            consumer = window.consumer(n)
+            delivered_ms = window.delivered_ms(n)
+            deliveries = window.deliveries(n)
+            if (
+                consumer != self._consumer
+                or delivered_ms != self._delivered_ms
+                or deliveries != self._deliveries
+            ):
+                self._consumer = consumer
+                self._delivered_ms = delivered_ms
+                self._deliveries = deliveries
+                name = window.names[int(consumer)]
+                idle_ms = self._reply.idle_ms(unsigned(delivered_ms))
+                self._rest = b"\r\n$%d\r\n%b\r\n:%d\r\n:%d\r\n" % (
+                    len(name),
+                    name,
+                    idle_ms,
+                    unsigned(deliveries),
+                )
+            self._out.write(self._rest)
+            n += 1
+
+
+class _EntryWriter(_IdWriter):
+    """Appends entries to `out`."""
+
     def put(self, scan: Scan, heads: list[bytes]) -> None:
         """Appends the entry on which `scan` stands; `heads` belong to its node's names."""
-        self._put_id(scan)
+        self.put_id(b"*2\r\n", scan.ms_word, scan.seq_word)
         out = self._out
         data = scan.data
         offset = scan.payload_start
@@ -181,22 +215,6 @@ class _EntryWriter:
                 out.append(u8(data[offset]))
                 offset += 1
         out.write(_CRLF if heads else b"\r\n*0\r\n")
-
-    def _put_id(self, scan: Scan) -> None:
-        out = self._out
-        ms = scan.ms_word
-        seq = scan.seq_word
-        if not IS_COMPILED or seq < 0:
-            text = b"%d-%d" % (unsigned(ms), unsigned(seq))
-            out.write(b"*2\r\n$%d\r\n%b" % (len(text), text))
-            return
-        if ms != self._ms_word or not self._ms_text:
-            self._ms_word = ms
-            self._ms_text = _ms_text(ms)
-        out.write(b"*2\r\n")
-        out.write(_SIZES[len(self._ms_text) + _digits(seq)])
-        out.write(self._ms_text)
-        _put_decimal(out, seq)
 
 
 def _heads(names: bytes) -> list[bytes]:

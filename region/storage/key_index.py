@@ -18,6 +18,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, Optional
 
+from librt.strings import BytesWriter
+from mypy_extensions import i64, u8
 from xxhash import xxh3_128_intdigest
 
 from anabranch.crdt.ids import MAX_ID
@@ -52,29 +54,41 @@ _INSERT_IDS: Final = (
 _ID_BYTES: Final = 16
 
 
-def _probes(key: bytes, bits: int) -> list[int]:
-    """The bits of a key (Kirsch and Mitzenmacher 2006: two hashes make all of them)."""
+def _first_and_step(key: bytes, bits: i64) -> tuple[i64, i64]:
+    """The first bit of a key among `bits`, and the distance from each of its bits to the next.
+
+    Two hashes make all of them (Kirsch and Mitzenmacher 2006).
+    """
     value = xxh3_128_intdigest(key)
-    first, step = value & _HALF, (value >> 64) | 1
-    return [(first + number * step) % bits for number in range(_PROBES)]
+    return i64((value & _HALF) % int(bits)), i64(((value >> 64) | 1) % int(bits))
 
 
 def make_filter(keys: Iterable[bytes]) -> bytes:
     """The Bloom filter of keys."""
     wanted = list(keys)
-    bits = max(len(wanted) * _BITS_PER_KEY, 64)
-    found = bytearray((bits + 7) // 8)
+    found = BytesWriter()
+    found.write(bytes((max(len(wanted) * _BITS_PER_KEY, 64) + 7) // 8))
+    bits = len(found) * 8
     for key in wanted:
-        for bit in _probes(key, len(found) * 8):
-            found[bit >> 3] |= 1 << (bit & 7)
-    return bytes(found)
+        bit, step = _first_and_step(key, bits)
+        for _ in range(_PROBES):
+            place = bit >> 3
+            found[place] = found[place] | u8(1 << (bit & 7))
+            bit = (bit + step) % bits
+    return found.getvalue()
 
 
 def may_contain(found: bytes, key: bytes) -> bool:
     """Whether a filter may be one of keys among which `key` is; False is certain."""
     if found == EVERY_KEY:
         return True
-    return all(found[bit >> 3] & (1 << (bit & 7)) for bit in _probes(key, len(found) * 8))
+    bits: i64 = len(found) * 8
+    bit, step = _first_and_step(key, bits)
+    for _ in range(_PROBES):
+        if not found[bit >> 3] & (1 << (bit & 7)):
+            return False
+        bit = (bit + step) % bits
+    return True
 
 
 class KeyIndex:

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anabranch.crdt import ids
-from anabranch.crdt.pel import Pel, Pending
+from anabranch.crdt.pel import Pel
 from anabranch.crdt.pel_chunk import EntryRef, entry_ref
 from anabranch.crdt.pel_finder import PelFinder
+from anabranch.crdt.pel_slices import Pending
 from anabranch.crdt.spans import Spans
 
 MAX_ID = (1 << 128) - 1
@@ -81,7 +82,7 @@ def check(pel: Pel, naive: dict[Ref, Facts]) -> None:
     for consumer in (b"a", b"b", b"nobody"):
         mine = [one for one in expected if one[1][0] == consumer]
         assert told(list(pel.ascending(consumer=consumer))) == mine
-        assert in_runs(pel, ids.MAX_ID, consumer) == [ref[2] for ref, _ in mine]
+        assert in_slices(pel, ids.MAX_ID, consumer) == mine
         assert pel.length_of(consumer) == len(mine)
     for ref in order:
         assert pel.contains(*ref)
@@ -93,22 +94,25 @@ def check(pel: Pel, naive: dict[Ref, Facts]) -> None:
         assert refs(pel.with_id(ref[2])) == [one for one in order if one[2] == ref[2]]
         above = told(list(pel.ascending(ref[2] + 1)))
         assert above == [one for one in expected if one[0][2] > ref[2]]
-        assert in_runs(pel, ref[2], None) == [one[2] for one in order if one[2] <= ref[2]]
+        assert in_slices(pel, ref[2], None) == [one for one in expected if one[0][2] <= ref[2]]
     check_finder(pel, order)
 
 
-def in_runs(pel: Pel, end: int, consumer: Optional[bytes]) -> list[int]:
-    """The IDs of a walk that takes as many entries at once as stand one after the other."""
+def in_slices(pel: Pel, end: int, consumer: Optional[bytes]) -> list[tuple[Ref, Facts]]:
+    """A walk that takes as many entries at once as follow each other in the columns."""
     walk = pel.ascending(0, end, consumer)
-    found: list[int] = []
+    found: list[Pending] = []
     while walk.valid:
-        columns = walk.current()
-        count = walk.run(5)
-        assert 1 <= count <= 5
-        for at in range(columns.at, columns.at + count):
-            found.append(ids.make(columns.all_ms[at], columns.all_seqs[at]))
-        walk.step_over(count)
-    return found
+        entry_id = walk.id()
+        piece = walk.take(5)
+        some = piece.listed()
+        assert 1 <= piece.size() == len(some) <= 5
+        assert (some[0].entry_id, some[-1].entry_id) == (entry_id, piece.last_id())
+        for time_ms in range(6):
+            early = [one for part in piece.delivered_up_to(time_ms) for one in part.listed()]
+            assert told(early) == told([one for one in some if one.delivered_ms <= time_ms])
+        found += some
+    return told(found)
 
 
 def check_finder(pel: Pel, order: list[Ref]) -> None:

@@ -8,6 +8,9 @@ from hypothesis import strategies as st
 from anabranch.crdt import merge
 from anabranch.crdt.ids import MAX_HALF, MAX_ID, make
 from anabranch.crdt.node import encode_names, encode_values
+from anabranch.crdt.pel import Pel
+from anabranch.crdt.pel_chunk import Chunk, EntryRef
+from anabranch.crdt.pel_slices import PendingSlice, Window
 from anabranch.crdt.region_log import NodeLimits, RegionLog
 from anabranch.crdt.scan import Scan, is_below, unsigned, word
 from anabranch.region.engine.replies import EntriesReply, MapReply, PendingReply, Reply, listed
@@ -71,25 +74,49 @@ def test_slices_have_the_bytes_of_lists(
 
 
 NUMBERS = st.sampled_from([0, 1, 9, 10, 1_700_000_000_000, (1 << 63) - 1, 1 << 63, MAX_HALF])
+NAMES = {1: b"", 2: b"c", 3: b"\r\n" * 600}
 
 
 @given(
     st.lists(
-        st.tuples(NUMBERS, NUMBERS, st.sampled_from([b"", b"c", b"\r\n" * 600]), NUMBERS, NUMBERS),
-        max_size=9,
-    )
+        st.tuples(NUMBERS, NUMBERS, st.sampled_from(sorted(NAMES)), NUMBERS, NUMBERS), max_size=9
+    ),
+    NUMBERS,
+    st.lists(st.integers(1, 4), min_size=9, max_size=9),
 )
-def test_pending_rows_have_the_bytes_of_lists(rows: list[tuple[int, int, bytes, int, int]]) -> None:
-    reply = PendingReply()
-    for ms, seq, consumer, idle_ms, deliveries in rows:
-        reply.ms.append(ms)
-        reply.seqs.append(seq)
-        reply.consumers.append(consumer)
-        reply.idle_ms.append(idle_ms)
-        reply.deliveries.append(deliveries)
+def test_pending_rows_have_the_bytes_of_lists(
+    rows: list[tuple[int, int, int, int, int]], now_ms: int, sizes: list[int]
+) -> None:
+    chunk = Chunk()
+    for n, (ms, seq, consumer, delivered_ms, deliveries) in enumerate(rows):
+        chunk.append(EntryRef(1, n, ms, seq), consumer, delivered_ms, deliveries)
+    window = Window(1, chunk, 0, len(rows), NAMES)
+    reply = PendingReply(now_ms)
+    start = 0
+    for size in sizes:
+        if start < len(rows):
+            reply.add(PendingSlice(window, start, min(start + size, len(rows))))
+            start += size
+    expected: Reply = [
+        [b"%d-%d" % row[:2], NAMES[row[2]], max(now_ms - row[3], 0), row[4]] for row in rows
+    ]
+    assert listed(reply) == expected
     for protocol in (2, 3):
-        assert encoded(reply, protocol) == encoded(listed(reply), protocol)
-        assert encoded([reply, 1], protocol) == encoded(listed([reply, 1]), protocol)
+        assert encoded(reply, protocol) == encoded(expected, protocol)
+        assert encoded([reply, 1], protocol) == encoded([expected, 1], protocol)
+
+
+def test_pending_rows_stay_as_they_were() -> None:
+    """A reply in MULTI is sent after EXEC, when the entries and even the consumer may be gone."""
+    pel = Pel()
+    pel.assign_all([EntryRef(1, n, n, 0) for n in range(1, 4)], b"c", 5)
+    reply = PendingReply(7)
+    reply.add(pel.ascending().take(3))
+    before = encoded(listed(reply), 2)
+    pel.assign(EntryRef(1, 2, 2, 0), b"d", 6, 2)
+    pel.remove_consumer(b"c")
+    pel.assign(EntryRef(1, 4, 4, 0), b"e", 8)
+    assert encoded(reply, 2) == encoded(listed(reply), 2) == before
 
 
 def test_a_slice_stays_as_it_was() -> None:

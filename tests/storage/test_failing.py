@@ -30,10 +30,11 @@ from anabranch.region.sql_thread import SqlThread
 from anabranch.region.storage.log import ReadOldest
 from anabranch.region.storage.schema import Statement
 from anabranch.region.system_clock import SystemClock
-from anabranch.region.work import LogQuestion
+from anabranch.region.work import DiskTransaction, LogQuestion
 from anabranch.sim.world.vfs import run as run_sync
 from tests.storage import dump
 from tests.storage.histories import Cluster
+from tests.storage.region import Region as SteppedRegion
 from tests.storage.region import config_of
 
 ALONE = {"us": 1}
@@ -75,6 +76,15 @@ class UnreadableDatabase(FailingDatabase):
             self.failed += 1
             raise StorageError("input/output error")
         return await super().answer(request)
+
+
+class UncheckpointedDatabase(FailingDatabase):
+    """A database to which no slice of a checkpoint can be written; commits succeed."""
+
+    async def write(self, statements: list[Statement]) -> None:
+        tables = (" key_state ", " part ", " node ")
+        self.fails = any(table in sql for sql, _ in statements for table in tables)
+        await super().write(statements)
 
 
 class Client:
@@ -430,6 +440,73 @@ def test_a_stop_commits_everything_although_the_log_cannot_be_read() -> None:
         work = driver.step()
     assert work.has_stopped and commits == 2
     assert region.engine.is_all_in_commits()
+
+
+def stop_in_a_checkpoint() -> tuple[SteppedRegion, DiskTransaction]:
+    """A region under everysec whose stop began while a slice of a checkpoint is written.
+
+    What it acknowledged meanwhile is in no commit.
+    """
+    values: dict[str, int | str] = {"appendfsync": "everysec"}
+    region = Cluster(1, regions=1, looks=0.0, values=values).regions[0]
+    region.say("XADD", "k", "*", "f", "in the checkpoint")
+    region.commit_all()
+    region.begin_checkpoint()
+    region.step()
+    assert region.transaction is not None and region.transaction.commit is None
+    region.say("XADD", "k", "*", "f", "after it")
+    region.driver.stop()
+    return region, region.transaction
+
+
+def test_a_stop_commits_everything_although_its_checkpoint_cannot_be_written() -> None:
+    """A failed write of a checkpoint during a stop gives up the checkpoint, and nothing else.
+
+    The stop ended at once, as after a failed commit: effects that had been acknowledged under
+    everysec and that waited for the next commit were lost, although the disk could be written
+    again.
+    """
+    region, piece = stop_in_a_checkpoint()
+    driver = region.driver
+    driver.failed(piece, "the disk is full")
+    work = driver.step()
+    commits = 0
+    while work.transaction is not None:
+        assert work.transaction.commit is not None and not work.has_stopped
+        driver.written(work.transaction)
+        commits += 1
+        work = driver.step()
+    assert work.has_stopped and commits == 1
+    assert region.engine.is_all_in_commits()
+
+
+def test_a_stop_ends_if_neither_a_checkpoint_nor_a_commit_can_be_written() -> None:
+    region, piece = stop_in_a_checkpoint()
+    driver = region.driver
+    driver.failed(piece, "the disk is full")
+    work = driver.step()
+    assert work.transaction is not None and work.transaction.commit is not None
+    driver.failed(work.transaction, "the disk is full")
+    assert driver.step().has_stopped and not region.engine.is_all_in_commits()
+
+
+async def test_a_stop_whose_checkpoints_all_fail_keeps_what_was_acknowledged(
+    tmp_path: Path,
+) -> None:
+    """Its last checkpoint begins after the last commit, and is not tried again."""
+    database = UncheckpointedDatabase(tmp_path)
+    region = await begin(
+        database, tmp_path, appendfsync="everysec", crdt_checkpoint_interval_ms=3600000
+    )
+    client = await connect(region)
+    for number in range(3):
+        assert b"-" in await client.say(f"XADD k{number} * f v")
+    async with asyncio.timeout(20):
+        await region.stop()
+    assert database.failed == 1
+    found = await state_on(tmp_path)
+    assert found == dump.of_keyspace(region.driver.engine.keyspace)
+    assert set(found["keys"]) == {b"k0", b"k1", b"k2"}
 
 
 async def test_after_a_failed_read_of_the_oldest_rows_the_log_is_shortened(

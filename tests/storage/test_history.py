@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from xxhash import xxh3_128_intdigest
 
 from anabranch.crdt.block import Block
 from anabranch.crdt.named import Named
@@ -279,6 +280,22 @@ def _segments(draw: Random, rows: list[tuple[Row, Changed]]) -> list[tuple[objec
         for sql, parameters in index.take_due():
             disk.execute(sql, parameters)
     return disk.execute(key_index.SEGMENTS).fetchall()
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 100])
+def test_a_filter_has_the_bits_of_its_keys_on_disk(count: int) -> None:
+    """Filters of former builds stay on disk, so the bits of a key never change."""
+    keys = [b"key%d" % number for number in range(count)]
+    bits = (max(10 * count, 64) + 7) // 8 * 8
+    expected = 0
+    for key in keys:
+        value = xxh3_128_intdigest(key)
+        first, step = value & ((1 << 64) - 1), (value >> 64) | 1
+        for number in range(7):
+            expected |= 1 << (first + number * step) % bits
+    found = key_index.make_filter(keys)
+    assert found == expected.to_bytes(bits // 8, "little")
+    assert all(key_index.may_contain(found, key) for key in keys)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -8,8 +8,8 @@ from anabranch.crdt import ids, undelivered
 from anabranch.crdt.groups import Group
 from anabranch.crdt.local import Claim, Claimed, ConsumerMade, Delivered, entry_of
 from anabranch.crdt.merge import Finder
-from anabranch.crdt.pel import Pending
 from anabranch.crdt.pel_chunk import EntryRef
+from anabranch.crdt.pel_slices import Pending
 from anabranch.crdt.slices import Entries
 from anabranch.crdt.stream import Stream
 from anabranch.region.engine.commands.arguments import entry_id, id_and_fields, no_group

@@ -10,9 +10,10 @@ from typing import Final, Optional
 from anabranch.crdt import ids, merge
 from anabranch.crdt.groups import Group
 from anabranch.crdt.local import Claim, Claimed, ConsumerMade, FloorRaised, Removed, entry_of
-from anabranch.crdt.pel import PelCursor, Pending
 from anabranch.crdt.pel_chunk import EntryRef
+from anabranch.crdt.pel_cursor import PelCursor
 from anabranch.crdt.pel_finder import PelFinder
+from anabranch.crdt.pel_slices import Pending
 from anabranch.crdt.stream import Stream
 from anabranch.region.engine.commands.arguments import (
     INT64_MAX,
@@ -132,32 +133,18 @@ def _details(state: EngineState, entries: PelCursor, count: int, idle_ms: int) -
 
     Entries beyond `count` that have the last entry's ID are included (S7.1).
     """
-    reply = PendingReply()
-    now_ms = state.clock.now_ms
-    names = entries.pel.names
+    reply = PendingReply(state.clock.now_ms)
+    latest_ms = reply.now_ms - idle_ms
     while entries.valid:
-        columns = entries.current()
-        room = count - len(reply.ms)
-        if room <= 0 and not reply.ends_with(columns.ms, columns.seq):
+        room = count - reply.count
+        if room <= 0 and not reply.ends_with(entries.id()):
             break
-        start = columns.at
-        stop = start + entries.run(room)
-        idle = [max(now_ms - at_ms, 0) for at_ms in columns.delivered_ms[start:stop]]
-        if min(idle) >= idle_ms:
-            reply.ms += columns.all_ms[start:stop]
-            reply.seqs += columns.all_seqs[start:stop]
-            reply.consumers += [names[number] for number in columns.consumers[start:stop]]
-            reply.idle_ms += idle
-            reply.deliveries += columns.deliveries[start:stop]
-        else:
-            for n in range(start, stop):
-                if idle[n - start] >= idle_ms:
-                    reply.ms.append(columns.all_ms[n])
-                    reply.seqs.append(columns.all_seqs[n])
-                    reply.consumers.append(names[columns.consumers[n]])
-                    reply.idle_ms.append(idle[n - start])
-                    reply.deliveries.append(columns.deliveries[n])
-        entries.step_over(stop - start)
+        found = entries.take(max(room, 1))
+        if idle_ms <= 0:
+            reply.add(found)
+        elif latest_ms >= 0:
+            for some in found.delivered_up_to(latest_ms):
+                reply.add(some)
     return reply
 
 

@@ -6,7 +6,8 @@ from typing import Final, Optional
 
 from anabranch.crdt import ids, merge, undelivered
 from anabranch.crdt.groups import Group
-from anabranch.crdt.pel import PelCursor, Pending
+from anabranch.crdt.pel_cursor import PelCursor
+from anabranch.crdt.pel_slices import Pending
 from anabranch.crdt.slices import Entry
 from anabranch.crdt.stream import Stream
 from anabranch.region.engine.commands.arguments import (
