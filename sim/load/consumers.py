@@ -183,7 +183,11 @@ class GroupConsumer(Client):
         With FORCE also of an entry that it acknowledged, or that it only saw in a reply.
         """
         words = [b"XCLAIM", self.main_key, self.group, self.consumer, self.idle_ms(draw)]
-        force = draw.random() < 0.2
+        chance = draw.random()
+        held = [one for key, one in self.held if key == self.main_key]
+        if chance < 0.05 and held:
+            return self.begin_again(held[:3])
+        force = chance < 0.2
         ids: list[Optional[bytes]] = (
             [pick(draw, self.seen) for _ in range(1 + below(draw, 3))] if self.seen else []
         )
@@ -200,6 +204,14 @@ class GroupConsumer(Client):
         if len(words) == 5:
             return self.look_pending(draw, now_ms)
         return [tuple(words + self.claim_options(draw, now_ms, force))]
+
+    def begin_again(self, held: list[bytes]) -> list[Words]:
+        """Deletes its consumer, and claims entries that were pending for it with FORCE (S8.1)."""
+        group = (self.main_key, self.group)
+        return [
+            (b"XGROUP", b"DELCONSUMER", *group, self.consumer),
+            (b"XCLAIM", *group, self.consumer, b"0", *held, b"FORCE"),
+        ]
 
     def claim_options(self, draw: Random, now_ms: int, force: bool) -> list[bytes]:
         """XCLAIM's options, each with a low probability."""
