@@ -20,8 +20,8 @@ from anabranch.region.storage.log import LogSize
 from anabranch.sim.world.disk import Disk
 from anabranch.sim.world.vfs import Opener, run
 
-# Rows of the checkpoint that no key has: parts of another cut, nodes without a key, nodes that are
-# gone or have a newer row, and keys that are gone.
+# Rows of the checkpoint that no key has: parts of another cut, nodes without a key, and nodes that
+# are gone or have a newer row.
 _NEEDLESS: Final = """
     SELECT
         (SELECT count(*) FROM part WHERE NOT EXISTS (SELECT 1 FROM key_state AS one
@@ -29,8 +29,7 @@ _NEEDLESS: Final = """
         + (SELECT count(*) FROM node WHERE body IS NULL OR NOT EXISTS (SELECT 1 FROM key_state
             AS one WHERE one.number = node.number AND one.cut >= node.cut))
         + (SELECT count(*) FROM node JOIN node AS newer USING (number, region, node)
-            WHERE node.cut < newer.cut)
-        + (SELECT count(*) FROM key_state WHERE number = 0)"""
+            WHERE node.cut < newer.cut)"""
 
 
 def difference(engine: Engine, disk: Disk, size: Optional[LogSize] = None) -> str:
