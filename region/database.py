@@ -199,8 +199,9 @@ class Database:
             stored = await self._load_checkpoint(
                 lambda: loading.begin(meta, region_id, limits, pair_limits)
             )
-            if self._writer is not None:
-                await self._drop_unfinished(stored)
+            needless = stored.needless.statements()
+            if needless and self._writer is not None:
+                await self.write(needless)
             await self._replay(stored)
             rows, size_bytes, effects = next(iter(await self._read(log.SIZE, ())))
         except sqlite3.Error as error:
@@ -250,24 +251,6 @@ class Database:
             except StopIteration:
                 return
             rows = await self._read(sql, parameters)
-
-    async def _drop_unfinished(self, stored: Stored) -> None:
-        """Deletes the rows of a checkpoint that a stop interrupted before they became valid.
-
-        A later checkpoint may use their cut numbers again.
-        """
-        statements: list[schema.Statement] = []
-        for table in ("part", "node"):
-            for number, cut in await self._read(
-                f"SELECT number, MAX(cut) FROM {table} GROUP BY number", ()
-            ):
-                valid = stored.cuts.get(number, -1)
-                if cut > valid:
-                    statements.append(
-                        (f"DELETE FROM {table} WHERE number = ? AND cut > ?", (number, valid))
-                    )
-        if statements:
-            await self.write(statements)
 
     async def _replay(self, stored: Stored) -> None:
         while True:

@@ -26,6 +26,8 @@ _KEYS: Final = "SELECT key, number, cut, position, sum FROM key_state"
 _FIRST_ROWS: Final = 64
 _ROWS_MAX: Final = 1000
 _BYTES: Final = 4 << 20
+# Above the number of every key.
+_NO_NUMBER: Final = 1 << 62
 
 Rows = Iterable[Sequence[Any]]
 
@@ -47,6 +49,8 @@ class StoredRows:
         self._at = 0
         self._rows_max = _FIRST_ROWS
         self._is_over = False
+        # Numbers of rows that were passed over.
+        self.passed: dict[int, None] = {}
 
     def some_of(self, number: int) -> Generator[Statement, Rows, list[Sequence[Any]]]:
         """Returns the next rows of a key that were read together; none after its last row.
@@ -58,6 +62,7 @@ class StoredRows:
             rows = self._rows
             at = self._at
             while at < len(rows) and _is_below(rows[at][0], number):
+                self.passed[rows[at][0]] = None
                 at += 1
             begin = at
             while at < len(rows) and rows[at][0] == number:
@@ -105,6 +110,9 @@ def load_keys(stored: Stored) -> Generator[Statement, Rows, None]:
             yield from _load_key(stored, row, parts, nodes)
         except (Malformed, ValueError, TypeError, AttributeError, struct.error) as error:
             raise Damaged(f"the checkpoint of key {row[0]!r} is damaged: {error}") from error
+    for table in (parts, nodes):
+        yield from table.some_of(_NO_NUMBER)
+        stored.needless.numbers.update(table.passed)
 
 
 def _number_of(row: Sequence[Any]) -> int:
@@ -123,12 +131,12 @@ def _load_key(
     if number == GONE:
         stored.gone[key] = position
         return
-    state = yield from _read_state(number, cut, parts)
+    state = yield from _read_state(stored, number, cut, parts)
     keyspace = stored.keyspace
     stream = Stream(key, keyspace.limits, keyspace.pair_limits)
     reader = checked(state)
     read_local(reader, stream, read_converged(reader, stream))
-    yield from _load_nodes(stream, number, cut, nodes)
+    yield from _load_nodes(stored, stream, number, cut, nodes)
     length = reader.varint()
     if stream.length() != length:
         raise Malformed(f"it has {stream.length()} entries instead of {length}")
@@ -137,10 +145,11 @@ def _load_key(
     stream.stored_number = number
     keyspace.put_loaded(stream)
     stored.numbers[key] = number
-    stored.cuts[number] = cut
 
 
-def _read_state(number: int, cut: int, parts: StoredRows) -> Generator[Statement, Rows, bytes]:
+def _read_state(
+    stored: Stored, number: int, cut: int, parts: StoredRows
+) -> Generator[Statement, Rows, bytes]:
     """Returns the state of a key without its nodes."""
     bodies: list[bytes] = []
     while some := (yield from parts.some_of(number)):
@@ -148,25 +157,33 @@ def _read_state(number: int, cut: int, parts: StoredRows) -> Generator[Statement
             if its_cut == cut:
                 sums.require(found, sums.of_part(number, cut, part, body))
                 bodies.append(body)
+            else:
+                stored.needless.cuts[number] = cut
     return b"".join(bodies)
 
 
 def _load_nodes(
-    stream: Stream, number: int, cut: int, nodes: StoredRows
+    stored: Stored, stream: Stream, number: int, cut: int, nodes: StoredRows
 ) -> Generator[Statement, Rows, None]:
     """Puts the nodes of a key into its region logs: of each the newest that the cut includes."""
     made: list[tuple[int, int, PackedNode]] = []
-    region_id = node_number = 0
+    region_id = node_number = newest_cut = 0
     newest: Optional[bytes] = None
+    needless = stored.needless
     while some := (yield from nodes.some_of(number)):
         for _, region, node, its_cut, body, found in some:
             if its_cut > cut:
+                needless.cuts[number] = cut
                 continue
             sums.require(found, sums.of_node(number, region, node, its_cut, body))
             if region != region_id or node != node_number:
                 _make_node(made, region_id, node_number, newest)
                 region_id, node_number = region, node
-            newest = body
+            elif newest is not None:
+                needless.nodes.append((number, region, node, newest_cut))
+            if body is None:
+                needless.nodes.append((number, region, node, its_cut))
+            newest, newest_cut = body, its_cut
     _make_node(made, region_id, node_number, newest)
     for region_id, _, one in sorted(made, key=_order):
         push_node(stream, region_id, one)

@@ -22,7 +22,33 @@ from anabranch.region.engine.rows import BlockRow, RecordsRow, Row, SnapshotRow
 from anabranch.region.storage import sums
 from anabranch.region.storage.checkpoint import checked, read_region_state
 from anabranch.region.storage.log import LogSize, check_of
-from anabranch.region.storage.schema import SCHEMA_VERSION, UPGRADES
+from anabranch.region.storage.schema import SCHEMA_VERSION, UPGRADES, Statement
+
+
+class NeedlessRows:
+    """Rows of the checkpoint that no start needs; the load meets them and leaves them out.
+
+    A stop interrupted a checkpoint before they became valid, or before it deleted them.
+    """
+
+    def __init__(self) -> None:
+        # Numbers that no key has.
+        self.numbers: dict[int, None] = {}
+        # Number of a key that has parts of other cuts, or nodes of later ones → its valid cut.
+        self.cuts: dict[int, int] = {}
+        # (number, region, node, cut) of nodes that are gone, or of which there is a newer row.
+        self.nodes: list[tuple[int, int, int, int]] = []
+
+    def statements(self) -> list[Statement]:
+        """The statements that delete them. A later checkpoint may use their cuts again."""
+        of_node = "DELETE FROM node WHERE number = ? AND region = ? AND node = ? AND cut = ?"
+        return [
+            *[("DELETE FROM part WHERE number = ?", (number,)) for number in self.numbers],
+            *[("DELETE FROM node WHERE number = ?", (number,)) for number in self.numbers],
+            *[("DELETE FROM part WHERE number = ? AND cut <> ?", one) for one in self.cuts.items()],
+            *[("DELETE FROM node WHERE number = ? AND cut > ?", one) for one in self.cuts.items()],
+            *[(of_node, row) for row in self.nodes],
+        ]
 
 
 class Stored:
@@ -42,13 +68,12 @@ class Stored:
         self.numbers: dict[bytes, int] = {}
         # Key → position at which the checkpoint found it gone.
         self.gone: dict[bytes, int] = {}
-        # Number of a key → its valid cut.
-        self.cuts: dict[int, int] = {}
         self.log_size = LogSize(0, 0, 0)
         # The vector that a peer must hold for the log to reach back far enough (S2.6).
         self.log_floor: Vector = {}
         # Key → position that its checkpoint reflects.
         self.skip_keys: dict[bytes, int] = {}
+        self.needless = NeedlessRows()
 
     def number(self, name: str) -> int:
         try:

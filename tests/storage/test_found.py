@@ -421,3 +421,29 @@ def test_a_slice_waits_for_the_commit_of_what_it_holds() -> None:
     region.crash()
     stream = region.engine.keyspace.keys[b"k1"]
     assert stream.length() == region.engine.vector[1] == 2
+
+
+def test_a_start_deletes_what_a_checkpoint_had_yet_to_delete() -> None:
+    """A process that died at this moment left the former rows for ever. From seed 96.
+
+    The row of a key makes its new rows valid. The deletion of the former ones may come in the next
+    transaction.
+    """
+    region = one_region(crdt_slice_max_bytes=1)
+    of_parts = "SELECT COUNT(DISTINCT part.cut) FROM part"
+    of_nodes = "SELECT COUNT(*) FROM node"
+
+    def found(sql: str) -> int:
+        return int(region.disk.execute(sql).fetchone()[0])
+
+    region.say("XADD", "k1", "*", "f", "v")
+    region.checkpoint()
+    region.say("XADD", "k1", "*", "f", "v")
+    region.commit_all()
+    cut = found("SELECT cut FROM key_state")
+    while found("SELECT cut FROM key_state") == cut:
+        region.step_checkpoint()
+    assert (found(of_parts), found(of_nodes)) == (2, 2)
+    region.crash()
+    assert (found(of_parts), found(of_nodes)) == (1, 1)
+    assert region.engine.keyspace.keys[b"k1"].length() == 2
