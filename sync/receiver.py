@@ -110,7 +110,7 @@ class Receiver:
         # (origin, last) of bodies that were requested and have not come.
         self._asked: dict[Dot, None] = {}
         # (origin, last) of the header where reading stopped.
-        self._stuck_at: Optional[Dot] = None
+        self.stuck_at: Optional[Dot] = None
         self._stuck_since_ms = 0
         # `Part.asked` → the block that arrives in such parts.
         self._stages: dict[bool, _Stage] = {}
@@ -219,7 +219,7 @@ class Receiver:
             dot: body for dot, body in self._bodies.items() if self._applied.get(dot[0], 0) < dot[1]
         }
         self._asked = {dot: None for dot in self._asked if self._applied.get(dot[0], 0) < dot[1]}
-        self._stuck_at = None
+        self.stuck_at = None
 
     def _stage(self, part: m.Part) -> None:
         if part.body_bytes > self.limits.block_bytes:
@@ -321,11 +321,11 @@ class Receiver:
 
     def _pop(self) -> None:
         self._unread_charge -= m.charge_of(self._unread.popleft())
-        self._stuck_at = None
+        self.stuck_at = None
 
     def _stop_at(self, dot: Dot, now_ms: int) -> None:
-        if self._stuck_at != dot:
-            self._stuck_at = dot
+        if self.stuck_at != dot:
+            self.stuck_at = dot
             self._stuck_since_ms = now_ms
 
     @property
@@ -334,23 +334,19 @@ class Receiver:
         return (
             self.open
             and bool(self._unread)
-            and (self._stuck_at is None or self._stuck_at in self._bodies)
+            and (self.stuck_at is None or self.stuck_at in self._bodies)
         )
 
     def tick(self, now_ms: int) -> None:
         """Requests bodies after the patience, or at once if no direct link brings them (S2.3)."""
-        if (
-            self._stuck_at is None
-            or self._stuck_at in self._asked
-            or self._stuck_at in self._bodies
-        ):
+        if self.stuck_at is None or self.stuck_at in self._asked or self.stuck_at in self._bodies:
             return
         if (
-            self._stuck_at[0] in self._direct
+            self.stuck_at[0] in self._direct
             and now_ms - self._stuck_since_ms < self.limits.body_patience_ms
         ):
             return
-        dots = self._bodies_to_request(self._stuck_at[0])
+        dots = self._bodies_to_request(self.stuck_at[0])
         if not dots:
             return
         self._asked.update(dict.fromkeys(dots))

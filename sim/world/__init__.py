@@ -12,7 +12,7 @@ Reading order:
 - `lines`: the connections of clients to a region's process.
 - `tap`: the real engine, with its calls reported to the judges.
 - `inside`: the rules that show only inside a region's engine.
-- `dials`: when a region must dial a peer again.
+- `links`: what a region must do about its links by itself.
 - `process`: one process of a region, with the real driver.
 - `region`: one machine, and its processes one after the other.
 - `world`: all regions, clients and judges of a run.

@@ -29,10 +29,10 @@ from anabranch.region.work import DiskTransaction, LogRead, Work
 from anabranch.sim.calls import Call
 from anabranch.sim.history import Committed, Moved, Vector, Words
 from anabranch.sim.world import inside
-from anabranch.sim.world.dials import Dials
 from anabranch.sim.world.disk import Disk
 from anabranch.sim.world.environment import Environment
 from anabranch.sim.world.lines import ClientEvents, Lines
+from anabranch.sim.world.links import Dials, held_up
 from anabranch.sim.world.network import Endpoint, Network, Pipe
 from anabranch.sim.world.scheduler import uniform
 from anabranch.sim.world.tap import TappedEngine
@@ -92,6 +92,7 @@ class SimulatedProcess(Endpoint):
         self._dials: Dials
         self._database: Database
         self._step_planned = False
+        self._merge_planned = False
         # Transactions handed out and not yet reported back → the error text, None while it runs.
         self._planned: dict[DiskTransaction, Optional[str]] = {}
         # Questions to the log without an answer.
@@ -248,6 +249,7 @@ class SimulatedProcess(Endpoint):
             self._dials.closed(number, scheduler.now_ms)
             self._network.close(self, number)
         if work.merge_in_ms is not None:
+            self._merge_planned = True
             scheduler.after(uniform(draw, 0, 1), self._merge)
         self._network.pump(self)
 
@@ -255,11 +257,17 @@ class SimulatedProcess(Endpoint):
         if not self.is_running:
             return
         if not self.is_paused:
-            for text in self._dials.overdue(self._environment.scheduler.now_ms):
-                self._environment.fault_found(f"region {self.region_id} {text}")
+            self._look_at_links()
             self.driver.tick()
             self.stepped()
         self._environment.scheduler.after(self._environment.tick_ms, self._tick)
+
+    def _look_at_links(self) -> None:
+        texts = self._dials.overdue(self._environment.scheduler.now_ms)
+        if not self._merge_planned and not self._step_planned:
+            texts += held_up(self.driver.hub.links, self.driver.engine.vector)
+        for text in texts:
+            self._environment.fault_found(f"region {self.region_id} {text}")
 
     def _merge(self) -> None:
         if not self.is_running:
@@ -267,6 +275,7 @@ class SimulatedProcess(Endpoint):
         if self.is_paused:
             self._environment.scheduler.after(self._environment.tick_ms, self._merge)
             return
+        self._merge_planned = False
         self.driver.merge()
         self.stepped()
 

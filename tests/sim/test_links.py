@@ -1,9 +1,12 @@
-"""A process that works must dial its peers when their pauses are over."""
+"""A process that works dials its peers when their pauses are over, and goes on with what it has."""
 
 from __future__ import annotations
 
-from anabranch.sim.world.dials import TICKS_MAX, Dials
-from anabranch.sync.links import Link
+from anabranch.region.engine.settings import Settings
+from anabranch.sim.world.links import TICKS_MAX, Dials, held_up
+from anabranch.sync.handshake import LinkLimits
+from anabranch.sync.links import Link, PeerConnection
+from anabranch.sync.receiver import Receiver
 
 TICK_MS = 5
 MIN_MS, MAX_MS = 50, 200
@@ -94,3 +97,16 @@ def test_a_link_that_is_down_or_forked_is_not_dialled_and_then_at_once() -> None
     assert ticks_until_overdue(dials, 1000) == after(0)
     link.state = "forked"
     assert dials.overdue(5000) == []
+
+
+def test_a_link_that_waits_for_a_block_which_is_there() -> None:
+    link, _ = new()
+    links = {2: link}
+    assert held_up(links, {1: 9}) == []
+    receiver = Receiver(2, LinkLimits(Settings()))
+    link.connection = PeerConnection(1, 0, receiver=receiver)
+    assert held_up(links, {1: 9}) == []
+    receiver.stuck_at = (3, 5)
+    assert held_up(links, {1: 9, 3: 4}) == []
+    [text] = held_up(links, {3: 5})
+    assert text == "has block (3, 5), and the link from region 2 still waits for it"

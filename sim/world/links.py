@@ -1,15 +1,19 @@
-"""When a region must dial a peer again: an account of its pauses, apart from the region's own.
+"""What a region must do about its links, though nothing else happens: dial, and go on merging.
 
-The pause before a dial doubles with every dial that fails and every connection that ends, between
-crdt-reconnect-min-ms and crdt-reconnect-max-ms. A link that was up begins with the shortest pause
-again. After a refusal the pause is the longest. A link that an operator took down is not dialled,
-nor one whose chains fork (S13.5).
+The pauses between dials have an account here, apart from the region's own. A pause doubles with
+every dial that fails and every connection that ends, between crdt-reconnect-min-ms and
+crdt-reconnect-max-ms. A link that was up begins with the shortest pause again. After a refusal the
+pause is the longest. A link that an operator took down is not dialled, nor one whose chains fork
+(S13.5).
+
+A link that stopped at a header goes on once the block has come by another link (S2.3).
 """
 
 from __future__ import annotations
 
 from typing import Final, Optional
 
+from anabranch.crdt.vector import Vector, covers
 from anabranch.sync.links import Link
 
 # Ticks of a working region after a dial is due, without a dial. A clock that is set back takes the
@@ -94,3 +98,14 @@ class Dials:
             for peer, one in self._links.items()
             if one.look(now_ms)
         ]
+
+
+def held_up(links: dict[int, Link], vector: Vector) -> list[str]:
+    """Call it while a region with this vector has no merge to come; returns what is wrong."""
+    found: list[str] = []
+    for peer, link in links.items():
+        receiver = link.connection.receiver if link.connection is not None else None
+        dot = receiver.stuck_at if receiver is not None else None
+        if dot is not None and covers(vector, *dot):
+            found.append(f"has block {dot}, and the link from region {peer} still waits for it")
+    return found
