@@ -17,6 +17,8 @@ from anabranch.region.engine.replies import ErrorReply, ReplyLater
 from anabranch.sim import calls
 from anabranch.sim.calls import Call
 from anabranch.sim.history import Began, Checker, End, Setup, Shown, Stopped
+from anabranch.sim.replies import figures_of
+from anabranch.sim.twin.announce import announcements
 from anabranch.sim.twin.conflicts import Conflicts
 from anabranch.sim.twin.core import TwinCore
 from anabranch.sim.twin.dispatch import run
@@ -99,10 +101,22 @@ class Twin(Checker):
             self._look(regions[turn % len(regions)], keys[turn // len(regions) % len(keys)])
 
     def finish(self, end: End) -> None:
-        """Looks at every key of every region."""
+        """Looks at every key of every region, and for acknowledgements that none announced."""
         for region in end.shown:
             for key in self.setup.keys:
                 self._look(region, key)
+            twin = self.regions.get(region)
+            if twin is None or not self._has_receiver(region):
+                continue
+            for (name, group), due in announcements(twin.state).items():
+                if due.required:
+                    text = f"{sorted(due.required)} of group {group!r} of {name!r} in no round"
+                    self.fail(end.at_ms, region, f"announced the acknowledged entries {text}")
+
+    def _has_receiver(self, region: int) -> bool:
+        """Whether somebody receives from a region. Otherwise it need not announce (S8.1)."""
+        figures = figures_of(self.setup.ask(region, (b"INFO", b"crdt")))
+        return figures[b"crdt_receivers"] != b"0"
 
     def _look(self, region: int, key: bytes) -> None:
         """Asks for the whole state of a key; the replies are judged like all others."""
