@@ -42,8 +42,11 @@ class SynchronousWriter(Client):
         return (b"XADD", self.key(draw), b"*", *self.fields(draw))
 
     def add_and_wait(self, draw: Random, now_ms: int) -> list[Words]:
-        """XADD and WAIT."""
-        return [self.add(draw), *self.wait(draw, now_ms)]
+        """XADD and WAIT; before a WAIT for some regions several XADDs, which make a run."""
+        add = self.add(draw)
+        waiting = self.wait(draw, now_ms)
+        more = [(*add[:4], self.token(), *add[5:]) for _ in range(int(waiting[0][1]))]
+        return [add, *more, *waiting]
 
     def wait(self, draw: Random, now_ms: int) -> list[Words]:
         """WAIT for any number of regions, from none up to more than there are others."""
