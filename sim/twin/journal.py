@@ -52,6 +52,11 @@ class Journal:
         return self.rows[-1].position if self.rows else 0
 
     @property
+    def next_position(self) -> int:
+        """The position of the last row once there is a row of everything."""
+        return self.position + bool(self._effects) + bool(self._records)
+
+    @property
     def first(self) -> int:
         """The position at which the log begins."""
         return self.rows[0].position if self.rows else 0

@@ -16,7 +16,7 @@ from anabranch.crdt.block import Block
 from anabranch.region.engine.replies import ErrorReply, ReplyLater
 from anabranch.sim import calls
 from anabranch.sim.calls import Call
-from anabranch.sim.history import Began, Checker, End, Setup, Shown, Stopped
+from anabranch.sim.history import Began, Checker, End, Operation, Setup, Shown, Stopped
 from anabranch.sim.replies import figures_of
 from anabranch.sim.twin.announce import announcements
 from anabranch.sim.twin.conflicts import Conflicts
@@ -51,6 +51,14 @@ class Twin(Checker):
         self._order: Final[deque[bytes]] = deque()
         self._how = ""
         self._times = 0
+        # The region and position of the last command, and number of an operation → the position at
+        # which a start must find the log once the client has the answer (S13.2).
+        self._executed = (0, 0)
+        self._reflected: Final[dict[int, int]] = {}
+        # (region_id, start) → the highest such position of an answer of that process, and the
+        # position that the start after it has found.
+        self._answered: Final[dict[tuple[int, int], int]] = {}
+        self._found: Final[dict[tuple[int, int], int]] = {}
         self._gone: Final[set[int]] = set()
 
     def _others_of(self, region: int) -> Callable[[], list[TwinCore]]:
@@ -80,10 +88,43 @@ class Twin(Checker):
                 del self.regions[call.region]
                 return
         try:
+            if call.kind == calls.START and call.how != "backup" and call.position is not None:
+                former = (call.region, call.start - 1)
+                self._found[former] = call.position
+                self._check_answers(former)
             twin.take(call, self._decode, self._cuts)
+            self._executed = (call.region, twin.journal.next_position)
         except Mismatch as error:
             del self.regions[call.region]
             self.fail(call.at_ms, call.region, f"{title(call)}: {error}{_replied(call)}")
+
+    def _check_answers(self, process: tuple[int, int]) -> None:
+        """A start finds everything that an answer reflected, unless a backup was put back."""
+        answered = self._answered.get(process, 0)
+        found = self._found.get(process, answered)
+        if found < answered:
+            raise Mismatch(
+                f"found position {found} on its disk; an answer told of position {answered} (S13.2)"
+            )
+
+    def executed(self, operation: Operation) -> None:
+        region, position = self._executed
+        if region == operation.region and not operation.waited and operation.waits_for_disk():
+            self._reflected[operation.number] = position
+
+    def answered(self, operation: Operation) -> None:
+        position = self._reflected.pop(operation.number, 0)
+        process = (operation.region, operation.start)
+        if operation.region in self.regions and position > self._answered.get(process, 0):
+            self._answered[process] = position
+            try:
+                # The process may have ended while the answer was on its way.
+                self._check_answers(process)
+            except Mismatch as error:
+                self.fail(operation.at_ms, operation.region, str(error))
+
+    def lost(self, operation: Operation) -> None:
+        self._reflected.pop(operation.number, None)
 
     def shown(self, shown: dict[int, Shown]) -> None:
         """Looks at groups with gaps; every eighth time also at one key of one region, in turn."""
