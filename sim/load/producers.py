@@ -52,6 +52,10 @@ def made_id(draw: Random, mode: str, now_ms: int) -> bytes:
     return b"%d-%d" % (ms, below(draw, 4))
 
 
+# So many adds in one pipeline are alike.
+RUN_ADDS: Final = 5
+
+
 class PlainProducer(Client):
     """XADD with every kind of ID, at times with trimming, at times several in one pipeline.
 
@@ -98,13 +102,19 @@ class PlainProducer(Client):
         return [self.an_add(draw, now_ms, self.key(draw))]
 
     def add_some(self, draw: Random, now_ms: int) -> list[Words]:
-        """Several entries in one pipeline, of one key or of several."""
+        """Several entries in one pipeline, of one key or of several, at times a run of like ones."""
         key = self.key(draw)
         stays = draw.random() < 0.8
-        return [
+        adds = [
             self.an_add(draw, now_ms, key if stays else self.key(draw))
             for _ in range(2 + below(draw, 4))
         ]
+        first = adds[0]
+        if len(adds) != RUN_ADDS or b"*" not in first:
+            return adds
+        token_at = first.index(b"*") + 2
+        more = [(*first[:token_at], self.token(), *first[token_at + 1 :]) for _ in adds[1:]]
+        return [first, *more]
 
     acts = ((8, add), (1, add_some))
 
