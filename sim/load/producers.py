@@ -102,7 +102,7 @@ class PlainProducer(Client):
         return [self.an_add(draw, now_ms, self.key(draw))]
 
     def add_some(self, draw: Random, now_ms: int) -> list[Words]:
-        """Several entries in one pipeline, of one key or of several, at times a run of like ones."""
+        """Several entries in one pipeline, of one key or several, at times a run of like ones."""
         key = self.key(draw)
         stays = draw.random() < 0.8
         adds = [
