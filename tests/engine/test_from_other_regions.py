@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from anabranch.region.engine.engine import Engine
 from tests.review.support import Place, carry, cluster, sync
 from tests.support.replies import plain
 
@@ -179,3 +180,23 @@ def test_a_snapshot_does_not_bring_back_a_pair_that_was_collected_here() -> None
     assert len(eu.ids("s")) == 2
     eu.ok("XADD", "s", "IDMP", "p", "1", "*", "f", "v")
     assert len(eu.ids("s")) == 3
+
+
+def test_a_start_announces_what_was_acknowledged_before_it() -> None:
+    """S8.1: nobody received when the entry was acknowledged, and the log has no record of it.
+
+    The start reads the group from the checkpoint. Without the announcement eu would deliver the
+    entry once more, and CRDT.SYNC would say that eu has everything.
+    """
+    us, _ = with_group("1-1")
+    assert read(us) == ["1-1"]
+    us.ok("XACK", "s", "g", "1-1")
+    us.commit()
+    issued = us.engine.vector[1]
+    # As the checkpoint has it.
+    us.engine.keyspace.acknowledgeable.clear()
+    us.engine = Engine(us.engine.state)
+    us.engine.receiver_opened(2)
+    us.at(us.now_ms + 1000)
+    us.commit()
+    assert us.engine.vector[1] == issued + 1

@@ -407,3 +407,17 @@ def test_an_add_with_maxlen_begins_a_run_but_for_one_in_a_transaction() -> None:
     for words in ([b"MULTI"], add, [b"EXEC"]):
         engine.execute(session, words, NOW_MS)
         assert engine.adds_may_follow(session, 0)[0] == 0
+
+
+@pytest.mark.parametrize("node", ["2", "3", "5"])
+def test_a_run_that_trims_is_as_long_as_its_adds_one_by_one(node: str) -> None:
+    """The add after which a node must go ends the run; a run that passed it left the node there."""
+    add = command(b"XADD", b"s", b"MAXLEN", b"~", b"7", b"*", b"f", b"v")
+    one_by_one, piped = Region(stream_node_max_entries=node), Region(stream_node_max_entries=node)
+    for count in range(1, 24):
+        piped.feed(add * count)
+        for _ in range(count):
+            one_by_one.feed(add)
+        assert len(piped.entries(b"s")) == len(one_by_one.entries(b"s")) >= min(7, count)
+        piped.feed(command(b"DEL", b"s"))
+        one_by_one.feed(command(b"DEL", b"s"))
