@@ -37,6 +37,7 @@ def test_a_sound_world_becomes_quiet(level: World) -> None:
         (b"crdt_receivers", b"7", "us counts 7 receivers; there are 2"),
         (b"crdt_tombstones", b"1", "us has crdt_tombstones 1"),
         (b"crdt_clears", b"2", "us has crdt_clears 2"),
+        (b"crdt_idmp_retired", b"4", "us has crdt_idmp_retired 4"),
         (b"crdt_absent_keys", b"3", "us has crdt_absent_keys 3"),
         (b"crdt_stable_vector", b"1=1", "us knows 1=1 to be stable, and not all that it has"),
         (b"crdt_link2", b"name=eu,state=connecting,lag=0", "the link of us is not up: name=eu"),

@@ -12,7 +12,7 @@ from anabranch.sim.draw import draw_plan
 from anabranch.sim.run import _reread
 from anabranch.sim.world.environment import EPOCH_MS
 from anabranch.sim.world.faults import new_world
-from anabranch.sim.world.rereading import difference
+from anabranch.sim.world.rereading import difference, needless_rows
 from anabranch.sim.world.vfs import Opener, run
 from anabranch.sim.world.world import World
 
@@ -66,6 +66,32 @@ def test_effects_that_are_not_in_the_files_are_a_violation(world: World) -> None
     own = region.engine.disk_vector[1]
     region.engine.state.disk.vector = {1: own + 1}
     assert f"on its disk is {{1: {own + 1}}}" in difference(region.engine, region.disk)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "INSERT INTO part SELECT number, cut + 1, part, body, sum FROM part LIMIT 1",
+        "INSERT INTO part SELECT 99, cut, part, body, sum FROM part LIMIT 1",
+        "INSERT INTO node SELECT 99, region, node, cut, body, sum FROM node LIMIT 1",
+        "INSERT INTO node SELECT number, region, 99, cut, NULL, sum FROM node LIMIT 1",
+        "INSERT INTO node SELECT number, region, node, cut - 1, body, sum FROM node LIMIT 1",
+    ],
+)
+def test_rows_that_no_start_needs_are_counted(world: World, sql: str) -> None:
+    region = world.regions[1]
+    assert needless_rows(region.disk) == 0
+    _change(world, sql)
+    assert needless_rows(region.disk) == 1
+
+
+def test_a_log_that_is_counted_wrongly_is_a_violation(world: World) -> None:
+    region = world.regions[1]
+    size = region.driver.log.size
+    assert difference(region.engine, region.disk, size) == ""
+    size.effects += 1
+    text = difference(region.engine, region.disk, size)
+    assert "rows, bytes and effects, and it counts" in text
 
 
 def test_links_on_which_blocks_were_missing_are_counted(world: World) -> None:

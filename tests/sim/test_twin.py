@@ -7,18 +7,19 @@ changes one call before the twin receives it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Optional
 
 import pytest
 
 from anabranch.crdt.effects import AddRun, Delete, RemoveEntries
-from anabranch.region.engine.replies import OK, ErrorReply, MapReply, Reply
+from anabranch.region.engine.replies import OK, ErrorReply, MapReply, Reply, VerbatimText
 from anabranch.region.engine.settings import Settings, Value
 from anabranch.sim import calls
 from anabranch.sim.calls import Call, Facts, Issued, Row
 from anabranch.sim.checkers.refusals import Refusals
 from anabranch.sim.draw import draw_plan
-from anabranch.sim.history import Checker, Setup, Shown, Words
+from anabranch.sim.history import Checker, End, Operation, Setup, Shown, Words
 from anabranch.sim.run import run_plan
 from anabranch.sim.twin.judge import Twin
 from tests.sim.tapped import tapped
@@ -320,3 +321,41 @@ def test_groups_are_looked_at_where_entries_above_undelivered_ones_are_acknowled
     for _ in range(2):
         asking.shown({1: Shown(1, {}, b"", NOW_MS)})
     assert asked == [(1, (b"XINFO", b"GROUPS", b"k"))] and twin.violations == []
+
+
+def test_acknowledged_entries_that_no_round_announces() -> None:
+    """S8.1: at the end of a run somebody has received for a while."""
+    twin, (us, _) = tapped(2)
+    us.ok("XADD k 1-* a b")
+    us.ok("XGROUP CREATE k g 0")
+    us.ok("XREADGROUP GROUP g c STREAMS k >")
+    us.ok("XACK k g 1-1")
+    us.commit()
+    shown = {1: Shown(1, {}, b"", 0)}
+    for receivers, count in ((b"0", 0), (b"1", 1)):
+        told = VerbatimText(b"crdt_receivers:" + receivers)
+        twin.setup = replace(twin.setup, ask=lambda region, argv, told=told: told)
+        twin.finish(End(0, 1000, NOW_MS, shown))
+        assert len(twin.violations) == count
+    assert "in no round announced the acknowledged entries" in twin.violations[0].text
+    us.round()
+    twin.finish(End(0, 1000, NOW_MS, shown))
+    assert len(twin.violations) == 1
+
+
+def test_answers_that_told_of_what_a_start_does_not_find() -> None:
+    """S13.2: as if each answer had left one row of the log too early."""
+
+    class Early(Twin):
+        def executed(self, operation: Operation) -> None:
+            super().executed(operation)
+            if operation.number in self._reflected:
+                self._reflected[operation.number] += 1
+
+    found = [
+        one.text
+        for seed in range(20)
+        for one in run_plan(draw_plan(seed), [Early]).violations
+        if one.checker == "twin"
+    ]
+    assert found and all("an answer told of position" in text for text in found)
