@@ -38,10 +38,8 @@ _DRIVER = (
     "event_log",
     "held_replies",
     "histories",
-    "process",
     "salvaging",
     "server",
-    "system_clock",
     "work",
 )
 COMPILED = [
