@@ -16,9 +16,9 @@ from typing import Final, Optional
 from anabranch.crdt.vector import Vector, covers
 from anabranch.sync.links import Link
 
-# Ticks of a working region after a dial is due, without a dial. A clock that is set back takes the
-# region a tick each time.
-TICKS_MAX: Final = 4
+# Ticks of a working region after a dial is due, without a dial. Those do not count in which its
+# clock ran back, because its time for links stands still meanwhile.
+TICKS_MAX: Final = 6
 
 
 class _Dialled:
@@ -47,7 +47,7 @@ class _Dialled:
         self.due_ms = now_ms + self.pause_ms
         self.pause_ms = min(2 * self.pause_ms, link.pause_max_ms)
 
-    def look(self, now_ms: int) -> bool:
+    def look(self, now_ms: int, ran_back: bool) -> bool:
         """The region works at this moment; returns whether a dial is overdue."""
         link = self.link
         if link.state == "up":
@@ -58,7 +58,7 @@ class _Dialled:
             if self.due_ms is not None:
                 self.due_ms = now_ms
             self.overdue = 0
-        elif self.due_ms is not None and now_ms > self.due_ms:
+        elif self.due_ms is not None and now_ms > self.due_ms and not ran_back:
             self.overdue += 1
         return self.overdue > TICKS_MAX
 
@@ -68,6 +68,7 @@ class Dials:
 
     def __init__(self, links: dict[int, Link], now_ms: int) -> None:
         self._links: Final = {peer: _Dialled(link, now_ms) for peer, link in links.items()}
+        self._clock_ms = 0
 
     def dialled(self, peer: int) -> None:
         """The process dials a peer."""
@@ -90,13 +91,17 @@ class Dials:
             if one.connection == number:
                 one.ended(now_ms)
 
-    def overdue(self, now_ms: int) -> list[str]:
-        """Call it in every tick of a process that works; returns what is wrong."""
+    def overdue(self, now_ms: int, clock_ms: int) -> list[str]:
+        """Call it in every tick of a process that works; returns what is wrong.
+
+        `clock_ms` is the time that its own clock reads.
+        """
+        ran_back, self._clock_ms = clock_ms < self._clock_ms, clock_ms
         return [
             f"works, and did not dial region {peer} for {now_ms - (one.due_ms or 0)} ms after it "
             "was due"
             for peer, one in self._links.items()
-            if one.look(now_ms)
+            if one.look(now_ms, ran_back)
         ]
 
 

@@ -263,7 +263,8 @@ class SimulatedProcess(Endpoint):
         self._environment.scheduler.after(self._environment.tick_ms, self._tick)
 
     def _look_at_links(self) -> None:
-        texts = self._dials.overdue(self._environment.scheduler.now_ms)
+        now_ms = self._environment.scheduler.now_ms
+        texts = self._dials.overdue(now_ms, self._clock.now_ms())
         if not self._merge_planned and not self._step_planned:
             texts += held_up(self.driver.hub.links, self.driver.engine.vector)
         for text in texts:

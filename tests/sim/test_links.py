@@ -15,7 +15,7 @@ MIN_MS, MAX_MS = 50, 200
 def ticks_until_overdue(dials: Dials, now_ms: int) -> int:
     """Ticks of a working process up to the first that finds a dial overdue."""
     for number in range(1, 1000):
-        if dials.overdue(now_ms + number * TICK_MS):
+        if dials.overdue(now_ms + number * TICK_MS, now_ms + number * TICK_MS):
             return number
     raise AssertionError("no dial is ever overdue")
 
@@ -34,10 +34,21 @@ def test_a_first_dial_is_due_at_once() -> None:
     assert ticks_until_overdue(dials, 0) == after(0)
 
 
+def test_a_tick_in_which_the_clock_ran_back_does_not_count() -> None:
+    """The time of links stands still meanwhile. From seed 26001451."""
+    _, dials = new()
+    assert dials.overdue(TICK_MS, 1000) == []
+    for number in range(2 * TICKS_MAX):
+        assert dials.overdue(2 * TICK_MS, 999 - number) == []
+    for number in range(TICKS_MAX - 1):
+        assert dials.overdue(2 * TICK_MS, 1000 + number) == []
+    assert dials.overdue(2 * TICK_MS, 2000) != []
+
+
 def test_a_dial_under_way_is_not_overdue() -> None:
     _, dials = new()
     dials.dialled(2)
-    assert all(dials.overdue(at_ms) == [] for at_ms in range(0, 10_000, TICK_MS))
+    assert all(dials.overdue(at_ms, at_ms) == [] for at_ms in range(0, 10_000, TICK_MS))
 
 
 def test_pauses_double_up_to_the_longest() -> None:
@@ -58,7 +69,7 @@ def test_a_link_that_was_up_begins_with_the_shortest_pause() -> None:
     dials.dialled(2)
     dials.opened(2, 7, 0)
     link.state = "up"
-    assert dials.overdue(0) == []
+    assert dials.overdue(0, 0) == []
     link.state = "connecting"
     dials.closed(7, 0)
     assert ticks_until_overdue(dials, 0) == after(MIN_MS)
@@ -79,7 +90,7 @@ def test_the_end_of_a_former_connection_does_not_count() -> None:
     dials.opened(2, 1, 0)
     dials.dialled(2)
     dials.closed(1, 0)
-    assert all(dials.overdue(at_ms) == [] for at_ms in range(0, 10_000, TICK_MS))
+    assert all(dials.overdue(at_ms, at_ms) == [] for at_ms in range(0, 10_000, TICK_MS))
 
 
 def test_a_connection_that_is_not_wanted_is_no_connection() -> None:
@@ -92,11 +103,11 @@ def test_a_connection_that_is_not_wanted_is_no_connection() -> None:
 def test_a_link_that_is_down_or_forked_is_not_dialled_and_then_at_once() -> None:
     link, dials = new()
     link.wanted = False
-    assert all(dials.overdue(at_ms) == [] for at_ms in range(0, 1000, TICK_MS))
+    assert all(dials.overdue(at_ms, at_ms) == [] for at_ms in range(0, 1000, TICK_MS))
     link.wanted = True
     assert ticks_until_overdue(dials, 1000) == after(0)
     link.state = "forked"
-    assert dials.overdue(5000) == []
+    assert dials.overdue(5000, 5000) == []
 
 
 def test_a_link_that_waits_for_a_block_which_is_there() -> None:
