@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final, Optional, Union
 
-from anabranch.region.engine.commands.arguments import shown
 from anabranch.region.engine.replies import (
     NO_REPLY,
     QUEUED,
@@ -14,6 +13,7 @@ from anabranch.region.engine.replies import (
     Reply,
     ReplyLater,
     SimpleString,
+    shown,
     wrong_arity_text,
 )
 from anabranch.region.engine.session import Session

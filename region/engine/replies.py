@@ -178,6 +178,11 @@ def place_reply(place: Place) -> Reply:
     return ids.format_id(place.entry_id) if place.is_id else flat_vector(place.counters)
 
 
+def shown(data: bytes) -> str:
+    """Bytes from a client as text for an error message, from which the encoder makes them again."""
+    return data.decode("utf-8", "surrogateescape")
+
+
 def wrong_arity_text(name: str) -> str:
     """Redis's error text for a wrong number of arguments; `name` is in lower case."""
     return f"ERR wrong number of arguments for '{name}' command"

@@ -9,7 +9,13 @@ from typing import Final, cast
 
 from anabranch.crdt import ids
 from anabranch.crdt.slices import Entry
-from anabranch.region.engine.replies import CommandError, Reply, SimpleString, wrong_arity_text
+from anabranch.region.engine.replies import (
+    CommandError,
+    Reply,
+    SimpleString,
+    shown,
+    wrong_arity_text,
+)
 
 SYNTAX_ERROR: Final = "ERR syntax error"
 NOT_AN_INTEGER: Final = "ERR value is not an integer or out of range"
@@ -125,11 +131,6 @@ def no_group_of_key(key: bytes, group: bytes) -> CommandError:
     return CommandError(
         f"NOGROUP No such consumer group '{shown(group)}' for key name '{shown(key)}'"
     )
-
-
-def shown(data: bytes) -> str:
-    """Bytes from a client as text for an error message, from which the encoder makes them again."""
-    return data.decode("utf-8", "surrogateescape")
 
 
 def option_error(argv: list[bytes]) -> CommandError:

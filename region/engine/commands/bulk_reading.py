@@ -12,15 +12,9 @@ from typing import Final
 from anabranch.crdt.log_reading import about_bytes, first_and_last, packed_range, split
 from anabranch.crdt.region_log import RegionLog
 from anabranch.crdt.stream import Stream
-from anabranch.region.engine.commands.arguments import (
-    INT64_MAX,
-    NO_SUCH_KEY,
-    SYNTAX_ERROR,
-    integer,
-    shown,
-)
+from anabranch.region.engine.commands.arguments import INT64_MAX, NO_SUCH_KEY, SYNTAX_ERROR, integer
 from anabranch.region.engine.commands.replication import named_member
-from anabranch.region.engine.replies import REPLY_LATER, CommandError, MapReply, Reply
+from anabranch.region.engine.replies import REPLY_LATER, CommandError, MapReply, Reply, shown
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import IS_REFUSED, Command

@@ -9,7 +9,6 @@ from anabranch.region.engine.commands.arguments import (
     help_reply,
     integer,
     option_error,
-    shown,
 )
 from anabranch.region.engine.commands.connection import check_name
 from anabranch.region.engine.replies import (
@@ -20,6 +19,7 @@ from anabranch.region.engine.replies import (
     ErrorReply,
     Reply,
     VerbatimText,
+    shown,
 )
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState

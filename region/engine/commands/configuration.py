@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final, Optional
 
-from anabranch.region.engine.commands.arguments import SYNTAX_ERROR, help_reply, shown
+from anabranch.region.engine.commands.arguments import SYNTAX_ERROR, help_reply
 from anabranch.region.engine.glob import Glob
-from anabranch.region.engine.replies import OK, CommandError, MapReply, Reply
+from anabranch.region.engine.replies import OK, CommandError, MapReply, Reply, shown
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import BY_NAME, Setting, Settings
 from anabranch.region.engine.state import EngineState

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from anabranch.region.engine.commands.arguments import SYNTAX_ERROR, integer, shown, wrong_arity
-from anabranch.region.engine.replies import OK, PONG, CommandError, MapReply, Reply, SimpleString
+from anabranch.region.engine.commands.arguments import SYNTAX_ERROR, integer, wrong_arity
+from anabranch.region.engine.replies import (
+    OK,
+    PONG,
+    CommandError,
+    MapReply,
+    Reply,
+    SimpleString,
+    shown,
+)
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import RUNS, Command

@@ -10,8 +10,8 @@ from typing import Final
 
 from anabranch.crdt.effects import SetDeadline
 from anabranch.crdt.stream import NEVER, Stream
-from anabranch.region.engine.commands.arguments import INT64_MAX, INT64_MIN, integer, shown
-from anabranch.region.engine.replies import CommandError, Reply
+from anabranch.region.engine.commands.arguments import INT64_MAX, INT64_MIN, integer
+from anabranch.region.engine.replies import CommandError, Reply, shown
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command

@@ -5,9 +5,9 @@ from __future__ import annotations
 from ipaddress import ip_address
 from typing import Final
 
-from anabranch.region.engine.commands.arguments import SYNTAX_ERROR, help_reply, option_error, shown
+from anabranch.region.engine.commands.arguments import SYNTAX_ERROR, help_reply, option_error
 from anabranch.region.engine.commands.info import info_text
-from anabranch.region.engine.replies import NO_REPLY, OK, CommandError, Reply, VerbatimText
+from anabranch.region.engine.replies import NO_REPLY, OK, CommandError, Reply, VerbatimText, shown
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import IS_REFUSED, Command

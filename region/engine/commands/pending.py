@@ -25,10 +25,9 @@ from anabranch.region.engine.commands.arguments import (
     no_group,
     range_end,
     range_start,
-    shown,
 )
 from anabranch.region.engine.commands.groups import head_of
-from anabranch.region.engine.replies import NULL_ARRAY, CommandError, PendingReply, Reply
+from anabranch.region.engine.replies import NULL_ARRAY, CommandError, PendingReply, Reply, shown
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command

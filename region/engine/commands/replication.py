@@ -16,7 +16,6 @@ from anabranch.region.engine.commands.arguments import (
     integer,
     range_end,
     range_start,
-    shown,
     timeout_ms,
 )
 from anabranch.region.engine.figures.shared import lag_of
@@ -29,6 +28,7 @@ from anabranch.region.engine.replies import (
     MapReply,
     Reply,
     flat_vector,
+    shown,
 )
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
