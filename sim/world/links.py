@@ -16,8 +16,7 @@ from typing import Final, Optional
 from anabranch.crdt.vector import Vector, covers
 from anabranch.sync.links import Link
 
-# Ticks of a working region after a dial is due, without a dial. Those do not count in which its
-# clock ran back, because its time for links stands still meanwhile.
+# Ticks of a working region after a dial is due, without a dial.
 TICKS_MAX: Final = 6
 
 
@@ -48,7 +47,11 @@ class _Dialled:
         self.pause_ms = min(2 * self.pause_ms, link.pause_max_ms)
 
     def look(self, now_ms: int, ran_back: bool) -> bool:
-        """The region works at this moment; returns whether a dial is overdue."""
+        """The region works at this moment; returns whether a dial is overdue.
+
+        `ran_back`: its clock has run back since the last look. Its time for links stood still
+        meanwhile, however long that was, so a pause may begin anew.
+        """
         link = self.link
         if link.state == "up":
             self.pause_ms = link.pause_min_ms
@@ -58,7 +61,10 @@ class _Dialled:
             if self.due_ms is not None:
                 self.due_ms = now_ms
             self.overdue = 0
-        elif self.due_ms is not None and now_ms > self.due_ms and not ran_back:
+        elif self.due_ms is not None and ran_back:
+            self.due_ms = max(self.due_ms, now_ms + link.pause_max_ms)
+            self.overdue = 0
+        elif self.due_ms is not None and now_ms > self.due_ms:
             self.overdue += 1
         return self.overdue > TICKS_MAX
 
