@@ -81,13 +81,17 @@ class ClientShare:
         self.limits: Final = ClientLimits(settings, turn_pieces)
         self.counters: Final = ClientCounters()
         self.held: Final[HeldReplies[ClientConnection]] = HeldReplies()
-        self.lines: Final = LineLimit()
+        self._lines: Final = LineLimit()
         self.execution: Final = CommandExecution(
-            engine, clock, self.limits, self.counters, self.lines
+            engine, clock, self.limits, self.counters, self.line
         )
         self.unsent: Final = UnsentOutput()
         self.by_session: Final[dict[int, ClientConnection]] = {}
         self.closing: Final[dict[ClientConnection, None]] = {}
+
+    def line(self, cause: str) -> Optional[str]:
+        """The end of a line of the log about a client, or None: see `LineLimit.line`."""
+        return self._lines.line(cause, self.clock.steady_ms())
 
 
 class ClientConnection:
@@ -270,15 +274,11 @@ class ClientConnection:
         session.output_bytes = size
         limit = self._limits.output_bytes_max
         if 0 < limit < size:
-            if (more := self._line("client-output-limit")) is not None:
+            if (more := self._share.line("client-output-limit")) is not None:
                 text = "client %s closed: its unsent replies exceed client-output-limit%s"
                 log.warning(text, session.address, more)
             self._counters.output_limit_disconnections += 1
             self.abort()
-
-    def _line(self, cause: str) -> Optional[str]:
-        """The end of a line of the log about this client, or None: see `LineLimit.line`."""
-        return self._share.lines.line(cause, self._clock.steady_ms())
 
     # -- reading and closing
 
@@ -297,7 +297,7 @@ class ClientConnection:
         if buffered <= self._limits.query_bytes_max:
             self.is_reading = True
         elif idle and not session.waiting:
-            if (more := self._line("client-query-buffer-limit")) is not None:
+            if (more := self._share.line("client-query-buffer-limit")) is not None:
                 text = "client %s closed: a request exceeds client-query-buffer-limit%s"
                 log.warning(text, session.address, more)
             self._counters.query_limit_disconnections += 1

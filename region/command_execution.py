@@ -8,12 +8,12 @@ together (`Engine.execute_many`, `Engine.follow`).
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Final, Optional, Protocol
 
 from librt.strings import BytesWriter
 
 from anabranch.region.client_limits import ClientCounters, ClientLimits
-from anabranch.region.client_pressure import LineLimit
 from anabranch.region.clock import Clock
 from anabranch.region.command_timer import CommandTimer
 from anabranch.region.engine.adds import AddedIds
@@ -82,7 +82,7 @@ class CommandExecution:
         clock: Clock,
         limits: ClientLimits,
         counters: ClientCounters,
-        lines: LineLimit,
+        line: Callable[[str], Optional[str]],
     ) -> None:
         self.reflects = False
         self.closes = False
@@ -90,7 +90,8 @@ class CommandExecution:
         self._clock: Final = clock
         self._limits: Final = limits
         self._counters: Final = counters
-        self._lines: Final = lines
+        # The end of a line of the log about a client, by its cause; None: no line (`LineLimit`).
+        self._line: Final = line
         self._timer: Final = CommandTimer(engine.statistics, clock)
         # Names of commands that are executed together with those like them that follow.
         self._gathered: Final = engine.gathered
@@ -168,10 +169,6 @@ class CommandExecution:
             out.append(encode_error("ERR internal error; the connection is closed"))
         self.closes = True
         return False
-
-    def _line(self, cause: str) -> Optional[str]:
-        """The end of a line of the log about this client, or None: see `LineLimit.line`."""
-        return self._lines.line(cause, self._clock.steady_ms())
 
     def _run(
         self,

@@ -64,10 +64,10 @@ def id_halves(text: bytes) -> tuple[int, int]:
         raise CommandError(str(error)) from None
 
 
-def id_or_bound(text: bytes) -> int:
-    """Parses an entry ID, `-` for the lowest or `+` for the highest. Raises `CommandError`."""
+def id_or_bound(text: bytes, missing_seq: int = 0) -> int:
+    """As `entry_id`; also takes `-` for the lowest and `+` for the highest ID."""
     try:
-        return ids.parse_bound(text, 0)
+        return ids.parse_bound(text, missing_seq)
     except ids.IdError as error:
         raise CommandError(str(error)) from None
 
@@ -77,15 +77,12 @@ def range_start(text: bytes) -> int:
 
     Returns the lowest ID in the range. Raises `CommandError`.
     """
-    try:
-        if text and text[0] == OPEN:
-            value = ids.parse(text[1:], 0)
-            if value == ids.MAX_ID:
-                raise CommandError("ERR invalid start ID for the interval")
-            return value + 1
-        return ids.parse_bound(text, 0)
-    except ids.IdError as error:
-        raise CommandError(str(error)) from None
+    if text and text[0] == OPEN:
+        value = entry_id(text[1:])
+        if value == ids.MAX_ID:
+            raise CommandError("ERR invalid start ID for the interval")
+        return value + 1
+    return id_or_bound(text)
 
 
 def range_end(text: bytes) -> int:
@@ -93,15 +90,12 @@ def range_end(text: bytes) -> int:
 
     Returns the highest ID in the range. Raises `CommandError`.
     """
-    try:
-        if text and text[0] == OPEN:
-            value = ids.parse(text[1:], ids.MAX_HALF)
-            if value == 0:
-                raise CommandError("ERR invalid end ID for the interval")
-            return value - 1
-        return ids.parse_bound(text, ids.MAX_HALF)
-    except ids.IdError as error:
-        raise CommandError(str(error)) from None
+    if text and text[0] == OPEN:
+        value = entry_id(text[1:], ids.MAX_HALF)
+        if value == 0:
+            raise CommandError("ERR invalid end ID for the interval")
+        return value - 1
+    return id_or_bound(text, ids.MAX_HALF)
 
 
 def entry_reply(entry: Entry) -> Reply:
