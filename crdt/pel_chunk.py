@@ -8,6 +8,9 @@ There is an array for each attribute, and entry n of a chunk is element n of eve
     delivered_ms  1700000000050   1700000000050   1700000000050
     deliveries    1               1               3
     consumers     2               2               1               numbers, which `crdt/pel.py` gives
+
+Counts of deliveries have 4 bytes each, and 8 in a chunk in which XCLAIM's RETRYCOUNT gave a larger
+one.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ from anabranch.crdt.ids import MAX_HALF, is_above
 
 # The number of no consumer: that of an entry which is just put in.
 NOBODY: Final = 0
+# The highest count of deliveries that has 4 bytes.
+NARROW_MAX: Final = (1 << 32) - 1
 
 
 @mypyc_attr(acyclic=True)
@@ -57,7 +62,7 @@ class Chunk:
         self.seqs: array[int] = array("Q")
         self.counters: array[int] = array("Q")
         self.delivered_ms: array[int] = array("Q")
-        self.deliveries: array[int] = array("Q")
+        self.deliveries: array[int] = array("I")
         self.consumers: array[int] = array("I")
         # Consumer number → how many of its entries are here; consumers without any are absent.
         self.held: dict[int, int] = {}
@@ -110,6 +115,7 @@ class Chunk:
         self.seqs.append(entry.seq)
         self.counters.append(entry.counter)
         self.delivered_ms.append(delivered_ms)
+        self.make_room_for(deliveries)
         self.deliveries.append(deliveries)
         self.consumers.append(consumer)
         change_count(self.held, consumer, 1)
@@ -117,6 +123,7 @@ class Chunk:
     def set(self, offset: int, consumer: int, delivered_ms: int, deliveries: int) -> None:
         """Sets the columns that a delivery or claim changes. `held` is the caller's business."""
         self._own()
+        self.make_room_for(deliveries)
         self.delivered_ms[offset] = delivered_ms
         self.deliveries[offset] = deliveries
         self.consumers[offset] = consumer
@@ -127,7 +134,9 @@ class Chunk:
         self.seqs.extend(other.seqs[start:stop])
         self.counters.extend(other.counters[start:stop])
         self.delivered_ms.extend(other.delivered_ms[start:stop])
-        self.deliveries.extend(other.deliveries[start:stop])
+        if other.has_wide_counts():
+            self._widen()
+        self.deliveries.fromlist(other.deliveries[start:stop].tolist())
         self.consumers.extend(other.consumers[start:stop])
         for consumer, count in runs(other.consumers, start, stop):
             change_count(self.held, consumer, count)
@@ -141,6 +150,19 @@ class Chunk:
         del self.delivered_ms[start:stop]
         del self.deliveries[start:stop]
         del self.consumers[start:stop]
+
+    def make_room_for(self, deliveries: int) -> None:
+        """Gives the counts of deliveries 8 bytes if this one needs them."""
+        if deliveries > NARROW_MAX:
+            self._widen()
+
+    def has_wide_counts(self) -> bool:
+        """Whether the counts of deliveries have 8 bytes."""
+        return self.deliveries.itemsize == 8
+
+    def _widen(self) -> None:
+        if not self.has_wide_counts():
+            self.deliveries = array("Q", self.deliveries)
 
     def _own(self) -> None:
         """Copies the columns if an image holds them, before an entry is changed or moved."""

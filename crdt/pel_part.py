@@ -143,6 +143,7 @@ class PelPart:
             chunk.seqs.fromlist([entry.seq for entry in some])
             chunk.counters.fromlist([entry.counter for entry in some])
             chunk.delivered_ms.fromlist([delivered_ms] * size)
+            chunk.make_room_for(deliveries)
             chunk.deliveries.fromlist([deliveries] * size)
             chunk.consumers.fromlist([consumer] * size)
             change_count(chunk.held, consumer, size)

@@ -17,7 +17,7 @@ from librt.strings import read_i32_le, read_i64_le
 from mypy_extensions import i64, mypyc_attr
 
 from anabranch.crdt.ids import IS_COMPILED
-from anabranch.crdt.pel_chunk import Chunk
+from anabranch.crdt.pel_chunk import NARROW_MAX, Chunk
 from anabranch.crdt.scan import is_below, unsigned, word
 
 # Arrays hold numbers in the byte order of the machine, and windows the lowest byte first.
@@ -60,6 +60,7 @@ class Window:
         self._counters: Final = _copy(chunk.counters, start, stop)
         self._delivered_ms: Final = _copy(chunk.delivered_ms, start, stop)
         self._deliveries: Final = _copy(chunk.deliveries, start, stop)
+        self._has_wide_counts: Final = chunk.has_wide_counts()
         self._consumers: Final = _copy(chunk.consumers, start, stop)
         self.size: i64 = len(self._ms) // 8
         # The consumers of the chunk.
@@ -75,7 +76,9 @@ class Window:
         return _word_at(self._delivered_ms, n)
 
     def deliveries(self, n: i64) -> i64:
-        return _word_at(self._deliveries, n)
+        if self._has_wide_counts:
+            return _word_at(self._deliveries, n)
+        return i64(read_i32_le(self._deliveries, n * 4)) & NARROW_MAX
 
     def consumer(self, n: i64) -> i64:
         """Returns the number of a consumer."""

@@ -2,7 +2,8 @@
 
 The encoder appends pieces to a list that the caller joins once per batch. Measurements show this
 to be faster than growing a bytearray: by a sixth interpreted, by a third compiled. Tables hold the
-headers of small strings and arrays, and small integers.
+headers of small strings and arrays, and small integers. An integer above `INTEGER_MAX`, a count
+that a client once set to the highest, is sent as `INTEGER_MAX`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from anabranch.region.engine.replies import (
     SimpleString,
     VerbatimText,
 )
-from anabranch.region.resp.entries import encode_entries, encode_pending
+from anabranch.region.resp.entries import INTEGER_MAX, encode_entries, encode_pending
 
 _TABLE_SIZE: Final = 1025
 _BULKS: Final[list[bytes]] = [b"$%d\r\n" % size for size in range(_TABLE_SIZE)]
@@ -81,7 +82,10 @@ def _encode_nested(reply: Reply, protocol: int, out: list[bytes], depth: int) ->
         else:
             out.append(_INTEGERS[1] if reply else _INTEGERS[0])
     elif isinstance(reply, int):
-        out.append(_INTEGERS[reply] if 0 <= reply < _TABLE_SIZE else b":%d\r\n" % reply)
+        if 0 <= reply < _TABLE_SIZE:
+            out.append(_INTEGERS[reply])
+        else:
+            out.append(b":%d\r\n" % min(reply, INTEGER_MAX))
     elif reply is None:
         out.append(b"_\r\n" if protocol == 3 else b"$-1\r\n")
     elif isinstance(reply, SimpleString):

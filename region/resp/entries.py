@@ -31,6 +31,8 @@ _TABLE_SIZE: Final = 1025
 _SIZES: Final[list[bytes]] = [b"$%d\r\n" % size for size in range(_TABLE_SIZE)]
 _ARRAYS: Final[list[bytes]] = [b"*%d\r\n" % size for size in range(_TABLE_SIZE)]
 _CRLF: Final = b"\r\n"
+# The highest integer that clients can read.
+INTEGER_MAX: Final = (1 << 63) - 1
 # Lists of field names that are remembered, and the longest that is.
 _NAMES_MAX: Final = 4096
 _NAMES_BYTES_MAX: Final = 1024
@@ -174,8 +176,8 @@ class _PendingWriter(_IdWriter):
                 self._rest = b"\r\n$%d\r\n%b\r\n:%d\r\n:%d\r\n" % (
                     len(name),
                     name,
-                    idle_ms,
-                    unsigned(deliveries),
+                    min(idle_ms, INTEGER_MAX),
+                    min(unsigned(deliveries), INTEGER_MAX),
                 )
             self._out.write(self._rest)
             n += 1

@@ -19,6 +19,8 @@ from anabranch.crdt.spans import Spans
 MAX_ID = (1 << 128) - 1
 # (region_id, counter, entry ID)
 Ref = tuple[int, int, int]
+# Counts of deliveries: those that have 4 bytes, the largest of them, and those that need 8.
+COUNTS = (2, 0, (1 << 32) - 1, 3, 1 << 32, 5, (1 << 63) - 1)
 # consumer, delivery time, deliveries
 Facts = tuple[bytes, int, int]
 
@@ -192,7 +194,7 @@ def take(both: Both, number: int, one: Step, shift: int, id_of: Union[object, No
     ]
     if kind == "assign":
         for ref in found:
-            both.assign(ref, consumer, number, number + 2)
+            both.assign(ref, consumer, number, COUNTS[number % len(COUNTS)])
     elif kind == "assign_all":
         both.assign_all(found, consumer, number)
     elif kind == "remove":
