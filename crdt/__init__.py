@@ -34,7 +34,8 @@ Reading order:
 - `stream`: the state of one key.
 - `undelivered`: the entries that `XREADGROUP >` would still deliver.
 - `acknowledge`: the choice of the acknowledgements that a round announces.
-- `effects`: the replicated form of writes, and its bytes.
+- `effects`: the replicated form of writes.
+- `effect_bytes`: the bytes of effects.
 - `local`: local records, which change group state and never leave the region.
 - `named`: what effects and records name, for the index of the log.
 - `block`: blocks, the runs of effects that are stored, chained and relayed.

@@ -23,15 +23,14 @@ from mypy_extensions import mypyc_attr
 from xxhash import xxh3_128_digest
 
 from anabranch.crdt.adds import AddsPiece, IdempotentAdds
-from anabranch.crdt.effects import (
-    Effect,
-    dots_of,
+from anabranch.crdt.effect_bytes import (
     put_effect,
     put_run,
     read_effect,
     write_idempotent_adds,
     write_run,
 )
+from anabranch.crdt.effects import Effect, dots_of
 from anabranch.crdt.encoding import Malformed, Reader, put_varint, write_bytes
 from anabranch.crdt.named import Named
 from anabranch.crdt.node import write_entry

@@ -14,15 +14,23 @@ from mypy_extensions import i64
 from anabranch.crdt.ids import IS_COMPILED, MAX_HALF
 from anabranch.crdt.node import PackedNode, decode_names, with_values
 from anabranch.crdt.region_log import RegionLog
-from anabranch.crdt.scan import DELETED, SAME_NAMES, Scan, is_below, unsigned, word
+from anabranch.crdt.scan import (
+    DELETED,
+    LAST_WORD,
+    SAME_NAMES,
+    Scan,
+    is_below,
+    is_up_to,
+    unsigned,
+    word,
+    words,
+)
 from anabranch.crdt.slices import Entries, EntrySlice
 
 # Bytes of one entry in the table of a `ReverseCursor`: ID, counter, flags, and where its payload
 # begins and ends.
 _ROW_BYTES: Final = 48
 _WORD_MAX: Final = (1 << 63) - 1
-_LAST_WORD: Final = word(MAX_HALF)
-
 
 # The walk of a cursor that is in no node.
 _NOWHERE: Final = Scan(b"", 0)
@@ -67,15 +75,16 @@ class Cursor:
         """Moves to the next present entry; `valid` becomes False at the end."""
         raise NotImplementedError
 
-    def take(self, entries: Entries, until: int, count: int) -> None:
+    def take(self, entries: Entries, ms: i64, seq: i64, count: int) -> None:
         """Adds the entry to `entries`, with those that follow it in its node, and moves past them.
 
-        It stops after `count` entries (at least 1), and before an entry beyond the ID `until`.
+        It stops after `count` entries (at least 1), and before an entry beyond the ID of the words
+        `ms` and `seq`.
         """
         raise NotImplementedError
 
-    def reaches(self, until: int) -> bool:
-        """Whether the cursor stands on an entry, and not beyond the ID `until`."""
+    def reaches(self, ms: i64, seq: i64) -> bool:
+        """Whether the cursor stands on an entry, and not beyond the ID of these words."""
         raise NotImplementedError
 
     def goes_before(self, other: Cursor) -> bool:
@@ -109,8 +118,7 @@ class LogCursor(Cursor):
         if not self.valid:
             return
         self._set_node(index)
-        ms = word(entry_id >> 64)
-        seq = word(entry_id & MAX_HALF)
+        ms, seq = words(entry_id)
         scan = self.scan
         while scan.step():
             if not scan.flags & DELETED:
@@ -144,7 +152,7 @@ class LogCursor(Cursor):
         self._passed = self.scan.counter_word
         self._next()
 
-    def take(self, entries: Entries, until: int, count: int) -> None:
+    def take(self, entries: Entries, ms: i64, seq: i64, count: int) -> None:
         node = self._node
         assert node is not None
         scan = self.scan
@@ -153,7 +161,7 @@ class LogCursor(Cursor):
             self._passed == 0
             and node.deleted == 0
             and node.count <= count
-            and (node.last_ms << 64) | node.last_seq <= until
+            and is_up_to(word(node.last_ms), word(node.last_seq), ms, seq)
         ):
             piece.count = node.count
             piece.end = len(scan.data)
@@ -161,8 +169,6 @@ class LogCursor(Cursor):
             entries.add(piece, scan.ms_word, scan.seq_word, scan.counter_word)
             self.step()
             return
-        ms = word(until >> 64)
-        seq = word(until & MAX_HALF)
         count_: i64 = count
         while True:
             piece.count += 1
@@ -188,8 +194,8 @@ class LogCursor(Cursor):
         scan.counter_word = node.last_counter
         scan.next = len(scan.data)
 
-    def reaches(self, until: int) -> bool:
-        return self.valid and self.scan.is_up_to(word(until >> 64), word(until & MAX_HALF))
+    def reaches(self, ms: i64, seq: i64) -> bool:
+        return self.valid and self.scan.is_up_to(ms, seq)
 
     def goes_before(self, other: Cursor) -> bool:
         scan = self.scan
@@ -281,7 +287,8 @@ class ReverseCursor(Cursor):
         self.valid = self._index >= 0
         if self.valid:
             node = self.log.rax.node(int(self._index))
-            self._load(node, word(entry_id >> 64), word(entry_id & MAX_HALF))
+            ms, seq = words(entry_id)
+            self._load(node, ms, seq)
             self.step()
 
     def step(self) -> None:
@@ -291,7 +298,7 @@ class ReverseCursor(Cursor):
             if self._index < 0:
                 self.valid = False
                 return
-            self._load(self.log.rax.node(int(self._index)), _LAST_WORD, _LAST_WORD)
+            self._load(self.log.rax.node(int(self._index)), LAST_WORD, LAST_WORD)
             self._at -= 1
         rows = self._rows
         offset = self._at * _ROW_BYTES
@@ -306,13 +313,11 @@ class ReverseCursor(Cursor):
         scan.payload_start = read_i64_le(rows, offset + 32)
         scan.next = read_i64_le(rows, offset + 40)
 
-    def take(self, entries: Entries, until: int, count: int) -> None:
+    def take(self, entries: Entries, ms: i64, seq: i64, count: int) -> None:
         node = self._node
         assert node is not None
         scan = self.scan
         piece = EntrySlice(self.region_id, node.names, scan, True)
-        ms = word(until >> 64)
-        seq = word(until & MAX_HALF)
         count_: i64 = count
         while True:
             piece.count += 1
@@ -330,8 +335,8 @@ class ReverseCursor(Cursor):
                 break
         entries.add(piece, last_ms, last_seq, last_counter)
 
-    def reaches(self, until: int) -> bool:
-        return self.valid and self.scan.is_from(word(until >> 64), word(until & MAX_HALF))
+    def reaches(self, ms: i64, seq: i64) -> bool:
+        return self.valid and self.scan.is_from(ms, seq)
 
     def goes_before(self, other: Cursor) -> bool:
         scan = self.scan

@@ -5,10 +5,16 @@ Numbers are LEB128 varints. A length precedes bytes. Vectors ascend by region_id
 
 from __future__ import annotations
 
-from librt.strings import BytesWriter
+from typing import Final
 
-from anabranch.crdt.ids import MAX_HALF
+from librt.strings import BytesWriter, read_i64_le, write_i64_le
+from mypy_extensions import i64, u8
+
+from anabranch.crdt.ids import IS_COMPILED, MAX_HALF
 from anabranch.crdt.vector import Dot, Vector
+
+# Compiled code copies parts up to this length in words of eight bytes.
+_WORDS_BYTES_MAX: Final = 64 if IS_COMPILED else 0
 
 
 class Malformed(ValueError):
@@ -62,6 +68,40 @@ def write_bytes(out: BytesWriter, data: bytes) -> None:
     """As `put_bytes`."""
     write_varint(out, len(data))
     out.write(data)
+
+
+def write_part(out: BytesWriter, data: bytes, start: i64, stop: i64) -> None:
+    """Appends data[start:stop]. Compiled code makes no object for a short part."""
+    if stop - start > _WORDS_BYTES_MAX:
+        out.write(data[start:stop])
+        return
+    while start + 8 <= stop:
+        write_i64_le(out, read_i64_le(data, start))
+        start += 8
+    while start < stop:
+        out.append(u8(data[start]))
+        start += 1
+
+
+def stands_at(data: bytes, start: i64, text: bytes) -> bool:
+    """Whether `text` stands in `data` at an offset from 0 on."""
+    size: i64 = len(text)
+    if not IS_COMPILED or start + size > len(data):
+        return data[start : start + size] == text
+    at: i64 = 0
+    while at + 8 <= size:
+        if read_i64_le(data, start + at) != read_i64_le(text, at):
+            return False
+        at += 8
+    if at < size and size >= 8:
+        # The last word begins within the one before it.
+        at = size - 8
+        return read_i64_le(data, start + at) == read_i64_le(text, at)
+    while at < size:
+        if data[start + at] != text[at]:
+            return False
+        at += 1
+    return True
 
 
 def write_id(out: BytesWriter, entry_id: int) -> None:

@@ -86,16 +86,16 @@ def halves(text: bytes, missing_seq: int = 0) -> tuple[int, int]:
     """Parses `ms-seq`, or `ms` with `missing_seq`; raises IdError with Redis's text (S4.5)."""
     if IS_COMPILED:
         # Nearly every ID is whole, and its numbers are short.
-        ms, at = _digits(text, 0)
+        ms, at = digits(text, 0)
         if 0 < at < len(text) and text[at] == 45:  # -
-            seq, end = _digits(text, at + 1)
+            seq, end = digits(text, at + 1)
             if end == len(text) and end > at + 1:
                 return int(ms), int(seq)
     first, dash, second = text.partition(b"-")
     return _half(first), _half(second) if dash else missing_seq
 
 
-def _digits(text: bytes, start: i64) -> tuple[i64, i64]:
+def digits(text: bytes, start: i64) -> tuple[i64, i64]:
     """Returns the number at `start`, and where it ends: after at most 18 digits, or at `start`."""
     stop: i64 = min(len(text), int(start) + 18)
     at = start

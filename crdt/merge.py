@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Optional
 
+from mypy_extensions import i64
+
 from anabranch.crdt.cursor import Cursor, LogCursor, ReverseCursor
 from anabranch.crdt.ids import MAX_ID
 from anabranch.crdt.region_log import RegionLog
+from anabranch.crdt.scan import words
 from anabranch.crdt.slices import Entries, Entry
 
 # More entries than a stream holds.
@@ -48,7 +51,8 @@ def forward(logs: dict[int, RegionLog], start: int, end: int, count: int) -> Ent
         cursors.append(cursor)
     entries = Entries()
     if len(cursors) == 1:
-        _take_of_one(cursors[0], entries, end, count)
+        ms, seq = words(end)
+        _take_of_one(cursors[0], entries, ms, seq, count)
         return entries
     while True:
         best = first_of(cursors)
@@ -67,7 +71,8 @@ def backward(logs: dict[int, RegionLog], start: int, end: int, count: int) -> En
         cursors.append(cursor)
     entries = Entries()
     if len(cursors) == 1:
-        _take_of_one(cursors[0], entries, start, count)
+        ms, seq = words(start)
+        _take_of_one(cursors[0], entries, ms, seq, count)
         return entries
     while True:
         best = first_of(cursors)
@@ -77,15 +82,15 @@ def backward(logs: dict[int, RegionLog], start: int, end: int, count: int) -> En
             return entries
 
 
-def _take_of_one(cursor: Cursor, entries: Entries, until: int, count: int) -> None:
-    """Adds the entries of the only log up to the ID `until`, where `count` allows it.
+def _take_of_one(cursor: Cursor, entries: Entries, ms: i64, seq: i64, count: int) -> None:
+    """Adds the entries of the only log up to the ID of these words, where `count` allows it.
 
     No two entries of a log have one ID.
     """
     left = NO_LIMIT if count < 0 else count
-    while left > 0 and cursor.reaches(until):
+    while left > 0 and cursor.reaches(ms, seq):
         before = entries.count
-        cursor.take(entries, until, left)
+        cursor.take(entries, ms, seq, left)
         left -= entries.count - before
 
 
@@ -105,10 +110,11 @@ def _take(best: Cursor, entries: Entries, until: int, count: int) -> bool:
     """Adds entries of `best` up to the ID `until`, where `count` allows it. False: it does not."""
     left = NO_LIMIT if count < 0 else count - entries.count
     if left <= 0:
-        if not entries.count or entries.last_id() != best.id():
+        if not entries.end_with_id_of(best.scan):
             return False
         left = 1
-    best.take(entries, until, left)
+    ms, seq = words(until)
+    best.take(entries, ms, seq, left)
     return True
 
 

@@ -13,7 +13,7 @@ from anabranch.crdt.ids import MAX_HALF
 from anabranch.crdt.pel_chunk import NOBODY
 from anabranch.crdt.pel_part import PelPart
 from anabranch.crdt.pel_slices import Pending, PendingSlice, Window
-from anabranch.crdt.scan import word
+from anabranch.crdt.scan import words
 
 # Entries of a window. To copy fewer takes hardly less time.
 WINDOW_ENTRIES: Final = 64
@@ -127,8 +127,9 @@ class PelCursor:
         # By ascending region_id.
         self._cursors: Final = cursors
         self._end: Final = end
-        self._end_ms: i64 = word(end >> 64)
-        self._end_seq: i64 = word(end & MAX_HALF)
+        end_ms, end_seq = words(end)
+        self._end_ms: i64 = end_ms
+        self._end_seq: i64 = end_seq
         self.valid = True
         # The cursor of the current entry's part.
         self._at: Optional[PartCursor] = None
@@ -166,8 +167,7 @@ class PelCursor:
                     # Of equal IDs, that of the lower region_id comes first.
                     is_first = cursor.region_id < current.region_id
                     last = min(last, cursor.id() - 1 if is_first else cursor.id())
-            ms = word(last >> 64)
-            seq = word(last & MAX_HALF)
+            ms, seq = words(last)
         found = current.take(count, ms, seq)
         self._choose()
         return found

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from mypy_extensions import mypyc_attr
+from mypy_extensions import i64, mypyc_attr
 
 from anabranch.crdt.ids import is_above
 from anabranch.crdt.pel import Pel
 from anabranch.crdt.pel_chunk import EntryRef
 from anabranch.crdt.pel_part import PelPart
+from anabranch.crdt.pel_slices import copied, word_of
+from anabranch.crdt.scan import unsigned, word
 
 # Entries that a finder copies out of the columns at first.
 _WINDOW_MIN: Final = 8
@@ -20,36 +22,43 @@ class _PartFinder:
     """Finds entries of one region log.
 
     After each entry that it has to search, it copies those that follow out of the columns, because
-    a list is faster to read than an array: more with each copy, and none before the second search.
+    bytes are faster to read than an array: more with each copy, and none before the second search.
     """
 
     def __init__(self, part: PelPart) -> None:
         self._part: Final = part
         self._window = 0
-        # The copies, the next one, and the offset of the first in the chunk of the part's place.
-        self._ms: list[int] = []
-        self._seqs: list[int] = []
-        self._counters: list[int] = []
-        self._at = 0
+        # The copies, the next entry and how many there are, and the offset of the first in the
+        # chunk of the part's place.
+        self._ms = b""
+        self._seqs = b""
+        self._counters = b""
+        self._at: i64 = 0
+        self._size: i64 = 0
         self._start = 0
 
     def find(self, ms: int, seq: int, found: list[EntryRef]) -> None:
         """Appends the entries that bear the ID to `found`, ascending by counter."""
         at = self._at
-        if at < len(self._seqs) and self._seqs[at] == seq and self._ms[at] == ms:
-            found.append(EntryRef(self._part.region_id, self._counters[at], ms, seq))
+        if (
+            at < self._size
+            and word_of(self._seqs, at) == word(seq)
+            and word_of(self._ms, at) == word(ms)
+        ):
+            counter = unsigned(word_of(self._counters, at))
+            found.append(EntryRef(self._part.region_id, counter, ms, seq))
             self._at = at + 1
             return
         part = self._part
         if at:
-            part.offset = self._start + at - 1
+            part.offset = self._start + int(at) - 1
         before = len(found)
         part.put_refs(ms, seq, found)
         # Where IDs and counters do not ascend together, several entries can bear an ID.
         if len(found) > before and part.agrees:
             self._copy()
         else:
-            self._seqs = []
+            self._size = 0
             self._at = 0
 
     def _copy(self) -> None:
@@ -60,9 +69,10 @@ class _PartFinder:
         self._start = start = part.offset + 1
         stop = start + self._window
         self._window = 2 * self._window or _WINDOW_MIN
-        self._ms = chunk.ms[start:stop].tolist()
-        self._seqs = chunk.seqs[start:stop].tolist()
-        self._counters = chunk.counters[start:stop].tolist()
+        self._ms = copied(chunk.ms, start, stop)
+        self._seqs = copied(chunk.seqs, start, stop)
+        self._counters = copied(chunk.counters, start, stop)
+        self._size = len(self._seqs) // 8
 
 
 class PelFinder:

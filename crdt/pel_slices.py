@@ -18,7 +18,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from anabranch.crdt.ids import IS_COMPILED
 from anabranch.crdt.pel_chunk import NARROW_MAX, Chunk
-from anabranch.crdt.scan import is_below, unsigned, word
+from anabranch.crdt.scan import is_below, is_up_to, unsigned, word
 
 # Arrays hold numbers in the byte order of the machine, and windows the lowest byte first.
 _IS_SWAPPED: Final = sys.byteorder == "big"
@@ -55,29 +55,29 @@ class Window:
         self, region_id: int, chunk: Chunk, start: int, stop: int, names: dict[int, bytes]
     ) -> None:
         self.region_id: Final = region_id
-        self._ms: Final = _copy(chunk.ms, start, stop)
-        self._seqs: Final = _copy(chunk.seqs, start, stop)
-        self._counters: Final = _copy(chunk.counters, start, stop)
-        self._delivered_ms: Final = _copy(chunk.delivered_ms, start, stop)
-        self._deliveries: Final = _copy(chunk.deliveries, start, stop)
+        self._ms: Final = copied(chunk.ms, start, stop)
+        self._seqs: Final = copied(chunk.seqs, start, stop)
+        self._counters: Final = copied(chunk.counters, start, stop)
+        self._delivered_ms: Final = copied(chunk.delivered_ms, start, stop)
+        self._deliveries: Final = copied(chunk.deliveries, start, stop)
         self._has_wide_counts: Final = chunk.has_wide_counts()
-        self._consumers: Final = _copy(chunk.consumers, start, stop)
+        self._consumers: Final = copied(chunk.consumers, start, stop)
         self.size: i64 = len(self._ms) // 8
         # The consumers of the chunk.
         self.names: Final = {number: names[number] for number in chunk.held}
 
     def ms(self, n: i64) -> i64:
-        return _word_at(self._ms, n)
+        return word_of(self._ms, n)
 
     def seq(self, n: i64) -> i64:
-        return _word_at(self._seqs, n)
+        return word_of(self._seqs, n)
 
     def delivered_ms(self, n: i64) -> i64:
-        return _word_at(self._delivered_ms, n)
+        return word_of(self._delivered_ms, n)
 
     def deliveries(self, n: i64) -> i64:
         if self._has_wide_counts:
-            return _word_at(self._deliveries, n)
+            return word_of(self._deliveries, n)
         return i64(read_i32_le(self._deliveries, n * 4)) & NARROW_MAX
 
     def consumer(self, n: i64) -> i64:
@@ -86,10 +86,7 @@ class Window:
 
     def is_up_to(self, n: i64, ms: i64, seq: i64) -> bool:
         """Whether the ID of entry `n` is not above the one of these words."""
-        entry_ms = self.ms(n)
-        if entry_ms == ms:
-            return not is_below(seq, self.seq(n))
-        return is_below(entry_ms, ms)
+        return is_up_to(self.ms(n), self.seq(n), ms, seq)
 
     def id(self, n: i64) -> int:
         return (unsigned(self.ms(n)) << 64) | unsigned(self.seq(n))
@@ -98,21 +95,23 @@ class Window:
         return Pending(
             self.id(n),
             self.region_id,
-            unsigned(_word_at(self._counters, n)),
+            unsigned(word_of(self._counters, n)),
             self.names[int(self.consumer(n))],
             unsigned(self.delivered_ms(n)),
             unsigned(self.deliveries(n)),
         )
 
 
-def _copy(column: array[int], start: int, stop: int) -> bytes:
+def copied(column: array[int], start: int, stop: int) -> bytes:
+    """Returns the numbers of a column from offset `start` up to `stop`, the lowest byte first."""
     some = column[start:stop]
     if _IS_SWAPPED:
         some.byteswap()
     return some.tobytes()
 
 
-def _word_at(column: bytes, n: i64) -> i64:
+def word_of(column: bytes, n: i64) -> i64:
+    """Returns number `n` of the copy of a column, as a word."""
     number = read_i64_le(column, n * 8)
     if IS_COMPILED or number >= 0:
         return number

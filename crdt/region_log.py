@@ -14,7 +14,7 @@ from anabranch.crdt.adds import Adds, AddsPiece
 from anabranch.crdt.ids import MAX_HALF
 from anabranch.crdt.node import DIGEST_MASK, PackedNode, names_end
 from anabranch.crdt.rax import Rax
-from anabranch.crdt.scan import DELETED, SAME_NAMES, Scan, word
+from anabranch.crdt.scan import DELETED, SAME_NAMES, Scan, words
 
 
 class NodeLimits:
@@ -307,8 +307,7 @@ class RegionLog:
         """
         index = self.rax.index_by_id(entry_id)
         if index >= 0:
-            ms = word(entry_id >> 64)
-            seq = word(entry_id & MAX_HALF)
+            ms, seq = words(entry_id)
             scan = self.rax.node(index).scan()
             while scan.step() and scan.is_up_to(ms, seq):
                 if scan.ms_word == ms and scan.seq_word == seq:
@@ -317,8 +316,7 @@ class RegionLog:
 
     def last_counter_not_above(self, entry_id: int) -> int:
         """Returns the counter of the last present entry with an ID ≤ `entry_id`; 0 if none."""
-        ms = word(entry_id >> 64)
-        seq = word(entry_id & MAX_HALF)
+        ms, seq = words(entry_id)
         index = self.rax.index_by_id(entry_id)
         while index >= 0:
             node = self.rax.node(index)

@@ -1,23 +1,28 @@
 """Walking the entries of a packed node or of a run of adds, whose layout `crdt/node.py` describes.
 
 Compiled code keeps the halves of an ID in machine words of 64 bits. There a half of 2**63 or more
-is a negative number, and in interpreted code it is a positive one. So words are made by `word`,
-compared by `is_below` and turned into numbers by `unsigned`. Most code reads `ms`, `seq`, `counter`
-and `id`, which are plain numbers.
+is a negative number, and in interpreted code it is a positive one. So words are made by `word` and
+`words`, compared by `is_below` and turned into numbers by `unsigned`. Most code reads `ms`, `seq`,
+`counter` and `id`, which are plain numbers.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from librt.strings import read_i32_le
 from mypy_extensions import i64, mypyc_attr
 
-from anabranch.crdt.ids import IS_COMPILED, MAX_HALF
+from anabranch.crdt.ids import IS_COMPILED, MAX_HALF, MAX_ID, SEQ_STRIDE
 
 DELETED: Final = 1
 SAME_NAMES: Final = 2
 SAME_MS: Final = 4
 NEXT_COUNTER: Final = 8
+# The three bytes before the length of an entry that follows the one before it as adds of one ms do
+# (`node.FOLLOWS`), as a number whose lowest byte is the first.
+FOLLOWS_WORD: Final = 0x07E80E
+_FOLLOWS_FLAGS: Final = SAME_NAMES | SAME_MS | NEXT_COUNTER
 
 
 def is_below(one: i64, other: i64) -> bool:
@@ -25,11 +30,29 @@ def is_below(one: i64, other: i64) -> bool:
     return (one < other) != ((one < 0) != (other < 0))
 
 
+def is_up_to(ms: i64, seq: i64, last_ms: i64, last_seq: i64) -> bool:
+    """Whether the ID of two words is not above the one of two others."""
+    if ms == last_ms:
+        return not is_below(last_seq, seq)
+    return is_below(ms, last_ms)
+
+
 def word(number: int) -> i64:
     """Returns an unsigned number of 64 bits as a word."""
     if not IS_COMPILED:
         return number
     return (i64(number >> 32) << 32) | i64(number & 0xFFFFFFFF)
+
+
+LAST_WORD: Final = word(MAX_HALF)
+
+
+def words(entry_id: int) -> tuple[i64, i64]:
+    """Returns the halves of an ID as words."""
+    if entry_id == MAX_ID:
+        # Most reads have no other end.
+        return LAST_WORD, LAST_WORD
+    return word(entry_id >> 64), word(entry_id & MAX_HALF)
 
 
 def unsigned(number: i64) -> int:
@@ -42,7 +65,8 @@ class Scan:
     """Walks a buffer of entries forward, deleted ones included.
 
     After `step` returned True, the attributes describe one entry. `step` reads the varints that
-    each entry has in place, without calls, because every read and merge runs through it. It raises
+    each entry has in place, without calls, because every read and merge runs through it. Compiled
+    code recognizes the usual entry of a run of adds by its first four bytes. `step` raises
     IndexError where the bytes end early, and ValueError where a number has more than 64 bits.
     """
 
@@ -66,6 +90,16 @@ class Scan:
         if offset >= len(data):
             return False
         self.start = offset
+        if IS_COMPILED and offset + 4 <= len(data):
+            head = i64(read_i32_le(data, offset))
+            # Not below 0: the length has one byte.
+            if head >= 0 and head & 0xFFFFFF == FOLLOWS_WORD:
+                self.flags = _FOLLOWS_FLAGS
+                self.seq_word += SEQ_STRIDE
+                self.counter_word += 1
+                self.payload_start = offset + 4
+                self.next = offset + 4 + (head >> 24)
+                return True
         flags: i64 = data[offset]
         self.flags = flags
         offset += 1
@@ -138,9 +172,7 @@ class Scan:
 
     def is_up_to(self, ms: i64, seq: i64) -> bool:
         """Whether the ID of the current entry is not above the one of these words."""
-        if self.ms_word == ms:
-            return not is_below(seq, self.seq_word)
-        return is_below(self.ms_word, ms)
+        return is_up_to(self.ms_word, self.seq_word, ms, seq)
 
     def is_from(self, ms: i64, seq: i64) -> bool:
         """Whether the ID of the current entry is not below the one of these words."""

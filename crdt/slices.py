@@ -118,6 +118,10 @@ class Entries:
         """Returns the ID of the entry that was added last."""
         return (unsigned(self._ms_word) << 64) | unsigned(self._seq_word)
 
+    def end_with_id_of(self, scan: Scan) -> bool:
+        """Whether the entry that was added last has the ID of the one on which `scan` stands."""
+        return self.count > 0 and self._ms_word == scan.ms_word and self._seq_word == scan.seq_word
+
     def last_counter(self) -> int:
         """Returns the counter of the entry that was added last."""
         return int(self._counter_word)

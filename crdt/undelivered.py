@@ -15,6 +15,7 @@ from anabranch.crdt.groups import Group
 from anabranch.crdt.ids import MAX_ID
 from anabranch.crdt.merge import NO_LIMIT, sorted_logs
 from anabranch.crdt.region_log import RegionLog
+from anabranch.crdt.scan import words
 from anabranch.crdt.slices import Entries
 from anabranch.crdt.spans import Spans, SpansByRegion
 from anabranch.crdt.stream import Stream
@@ -77,7 +78,8 @@ class UndeliveredCursor:
             self.flush()
             self._begin = before
         given = self._given.ends
-        cursor.take(entries, until, count if not given or given[-1] < cursor.counter else 1)
+        ms, seq = words(until)
+        cursor.take(entries, ms, seq, count if not given or given[-1] < cursor.counter else 1)
         self._end = entries.last_counter()
         self._end_id = entries.last_id()
         self._skip_given()
@@ -120,7 +122,7 @@ class Handout:
                 break
             left = count - entries.count if count > 0 else NO_LIMIT
             if left <= 0:
-                if entries.last_id() != best.cursor.id():
+                if not entries.end_with_id_of(best.cursor.scan):
                     break
                 left = 1
             best.hand_out(entries, _end_of_run(best, self._cursors), left)

@@ -22,7 +22,7 @@ from anabranch.sim.world.environment import EPOCH_MS
 from anabranch.sim.world.faults import new_world
 from anabranch.sim.world.region import SimulatedRegion
 from anabranch.sim.world.rereading import difference, needless_rows
-from anabranch.sim.world.tap import JudgeFailed, described
+from anabranch.sim.world.watchers import JudgeFailed, described
 from anabranch.sim.world.world import World
 
 _BOUND_MS: Final = 20_000

@@ -18,7 +18,7 @@ from anabranch.sim.plan import ClientPlan, Fault, Intent, Plan, Step
 from anabranch.sim.run import run_world
 from anabranch.sim.world.environment import EPOCH_MS
 from anabranch.sim.world.faults import new_world
-from anabranch.sim.world.tap import JudgeFailed, cause_of
+from anabranch.sim.world.watchers import JudgeFailed, cause_of
 from anabranch.sim.world.world import World
 
 ATTEMPTS_MAX: Final = 4000

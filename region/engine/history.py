@@ -26,7 +26,7 @@ from anabranch.crdt.local import (
 )
 from anabranch.crdt.node import decode_fields, names_end
 from anabranch.crdt.pel_chunk import EntryRef
-from anabranch.crdt.scan import SAME_NAMES, Scan, word
+from anabranch.crdt.scan import SAME_NAMES, Scan, words
 from anabranch.crdt.stream import NEVER
 from anabranch.crdt.vector import Dot, Vector, covers
 from anabranch.region.engine.replies import MapReply, Reply, flat_spans, flat_vector, place_reply
@@ -199,8 +199,7 @@ class History:
         if self.wanted.entry_id < 0:
             self._keep(_ToldRun(row, command, run, other_key))
             return
-        ms = word(self.wanted.entry_id >> 64)
-        seq = word(self.wanted.entry_id & ids.MAX_HALF)
+        ms, seq = words(self.wanted.entry_id)
         scan = Scan(run.data, run.base_counter)
         while scan.step():
             if scan.is_from(ms, seq):

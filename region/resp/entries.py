@@ -5,8 +5,9 @@ The bytes are the same in RESP2 and RESP3. An entry is
     *2  $<size> <ms>-<seq>  *<fields × 2>  $<size> <name>  $<size> <value>  …
 
 Nearly all entries of a node have the field names of the node. So the text before each value is made
-once for each list of names (`_heads`). Compiled code writes byte by byte, which is faster there
-than an object for each part; interpreted code formats, which is faster there.
+once for each list of names (`_heads`). Compiled code writes the digits of numbers and short values
+as words of eight bytes, which is faster there than an object for each part; interpreted code
+formats, which is faster there.
 
 A pending entry is
 
@@ -17,9 +18,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from librt.strings import BytesWriter, read_i32_le, write_i32_le
-from mypy_extensions import i64, u8
+from librt.strings import BytesWriter, read_i32_le, write_i32_le, write_i64_le
+from mypy_extensions import i64
 
+from anabranch.crdt.encoding import write_part
 from anabranch.crdt.ids import IS_COMPILED, SEQ_STRIDE
 from anabranch.crdt.node import decode_names, names_end
 from anabranch.crdt.pel_slices import PendingSlice
@@ -30,14 +32,18 @@ from anabranch.region.engine.replies import PendingReply
 _TABLE_SIZE: Final = 1025
 _SIZES: Final[list[bytes]] = [b"$%d\r\n" % size for size in range(_TABLE_SIZE)]
 _ARRAYS: Final[list[bytes]] = [b"*%d\r\n" % size for size in range(_TABLE_SIZE)]
+# The header of an array and that of its first element, an ID, by the length of the ID.
+_ID_MAX: Final = 41
+_ENTRY_HEADS: Final[list[bytes]] = [b"*2\r\n$%d\r\n" % size for size in range(_ID_MAX + 1)]
+_PENDING_HEADS: Final[list[bytes]] = [b"*4\r\n$%d\r\n" % size for size in range(_ID_MAX + 1)]
 _CRLF: Final = b"\r\n"
 # The highest integer that clients can read.
 INTEGER_MAX: Final = (1 << 63) - 1
 # Lists of field names that are remembered, and the longest that is.
 _NAMES_MAX: Final = 4096
 _NAMES_BYTES_MAX: Final = 1024
-# Compiled code writes values up to this length byte by byte.
-_LOOP_BYTES_MAX: Final = 32 if IS_COMPILED else 0
+# Numbers below this have eight digits at most, which make one word.
+_WORD_DIGITS_END: Final = 100_000_000
 
 # Encoded names → the text before each value; the first part begins after the ID.
 _remembered: Final[dict[bytes, list[bytes]]] = {}
@@ -104,14 +110,20 @@ def put_ids(ms: int, first_seq: int, count: int, out: BytesWriter) -> None:
     """Appends `count` IDs of one ms, whose seqs have the interval `SEQ_STRIDE`, as bulk strings."""
     ms_text = b"%d-" % ms
     seq = word(first_seq)
-    for _ in range(count):
-        if not IS_COMPILED or seq < 0:
+    # What precedes seqs of so many digits.
+    head, head_size = b"", i64(0)
+    left: i64 = count
+    while left > 0:
+        left -= 1
+        if not IS_COMPILED or seq < 0 or seq >= _WORD_DIGITS_END:
             text = b"%b%d" % (ms_text, unsigned(seq))
             out.write(b"$%d\r\n%b\r\n" % (len(text), text))
         else:
-            out.write(_SIZES[len(ms_text) + _digits(seq)])
-            out.write(ms_text)
-            _put_decimal(out, seq)
+            digits, size = _digits_word(seq)
+            if size != head_size:
+                head, head_size = _SIZES[len(ms_text) + size] + ms_text, size
+            out.write(head)
+            _put_word(out, digits, size)
             out.write(_CRLF)
         seq += SEQ_STRIDE
 
@@ -124,20 +136,30 @@ class _IdWriter:
         self._ms_word: i64 = -1
         self._ms_text = b""
 
-    def put_id(self, array: bytes, ms: i64, seq: i64) -> None:
-        """Appends the header of an array and its first element, an ID, up to its line break."""
+    def put_id(self, heads: list[bytes], ms: i64, seq: i64) -> None:
+        """Appends the header of an array and its first element, an ID, up to its line break.
+
+        `heads` are the headers, by the length of the ID.
+        """
         out = self._out
         if not IS_COMPILED or seq < 0:
             text = b"%d-%d" % (unsigned(ms), unsigned(seq))
-            out.write(b"%b$%d\r\n%b" % (array, len(text), text))
+            out.write(heads[len(text)])
+            out.write(text)
             return
-        if ms != self._ms_word or not self._ms_text:
+        if ms != self._ms_word or len(self._ms_text) == 0:
             self._ms_word = ms
             self._ms_text = _ms_text(ms)
-        out.write(array)
-        out.write(_SIZES[len(self._ms_text) + _digits(seq)])
-        out.write(self._ms_text)
-        _put_decimal(out, seq)
+        ms_text = self._ms_text
+        if seq < _WORD_DIGITS_END:
+            text_word, size = _digits_word(seq)
+            out.write(heads[len(ms_text) + size])
+            out.write(ms_text)
+            _put_word(out, text_word, size)
+        else:
+            out.write(heads[len(ms_text) + _digits(seq)])
+            out.write(ms_text)
+            _put_decimal(out, seq)
 
 
 class _PendingWriter(_IdWriter):
@@ -159,7 +181,7 @@ class _PendingWriter(_IdWriter):
         window = piece.window
         n = piece.start
         while n < piece.stop:
-            self.put_id(b"*4\r\n", window.ms(n), window.seq(n))
+            self.put_id(_PENDING_HEADS, window.ms(n), window.seq(n))
             consumer = window.consumer(n)
             delivered_ms = window.delivered_ms(n)
             deliveries = window.deliveries(n)
@@ -188,7 +210,7 @@ class _EntryWriter(_IdWriter):
 
     def put(self, scan: Scan, heads: list[bytes]) -> None:
         """Appends the entry on which `scan` stands; `heads` belong to its node's names."""
-        self.put_id(b"*2\r\n", scan.ms_word, scan.seq_word)
+        self.put_id(_ENTRY_HEADS, scan.ms_word, scan.seq_word)
         out = self._out
         data = scan.data
         offset = scan.payload_start
@@ -210,12 +232,8 @@ class _EntryWriter(_IdWriter):
                 shift += 7
             out.write(_SIZES[size] if size < _TABLE_SIZE else b"$%d\r\n" % size)
             stop = offset + size
-            if size > _LOOP_BYTES_MAX:
-                out.write(data[offset:stop])
-                offset = stop
-            while offset < stop:
-                out.append(u8(data[offset]))
-                offset += 1
+            write_part(out, data, offset, stop)
+            offset = stop
         out.write(_CRLF if heads else b"\r\n*0\r\n")
 
 
@@ -257,18 +275,35 @@ def _digits(number: i64) -> i64:
     return count
 
 
-def _put_decimal(out: BytesWriter, number: i64) -> None:
-    """Appends the digits of a number from 0 on."""
-    start: i64 = len(out)
+def _digits_word(number: i64) -> tuple[i64, i64]:
+    """The digits of a number from 0 to 99,999,999, the first in the lowest byte, and how many."""
+    text: i64 = 0
+    size: i64 = 1
     while number >= 10:
         tenth: i64 = number // 10
-        out.append(u8(48 + number - tenth * 10))
+        text = (text << 8) | (48 + number - tenth * 10)
         number = tenth
-    out.append(u8(48 + number))
-    stop: i64 = len(out) - 1
-    while start < stop:
-        first = out[start]
-        out[start] = out[stop]
-        out[stop] = first
-        start += 1
-        stop -= 1
+        size += 1
+    return (text << 8) | (48 + number), size
+
+
+def _put_word(out: BytesWriter, text: i64, size: i64) -> None:
+    """Appends the lowest `size` bytes of a word, the lowest first."""
+    write_i64_le(out, text)
+    if size < 8:
+        out.truncate(len(out) - 8 + size)
+
+
+def _put_decimal(out: BytesWriter, number: i64) -> None:
+    """Appends the digits of a number from 0 on."""
+    if number >= _WORD_DIGITS_END:
+        higher: i64 = number // _WORD_DIGITS_END
+        _put_decimal(out, higher)
+        text, size = _digits_word(number - higher * _WORD_DIGITS_END)
+        # Zeros before the last eight digits.
+        while size < 8:
+            text = (text << 8) | 48
+            size += 1
+    else:
+        text, size = _digits_word(number)
+    _put_word(out, text, size)

@@ -11,17 +11,14 @@ from __future__ import annotations
 from typing import Final
 
 from librt.strings import BytesWriter
-from mypy_extensions import i64, u8
+from mypy_extensions import i64
 
-from anabranch.crdt.encoding import write_varint
-from anabranch.crdt.ids import IS_COMPILED
+from anabranch.crdt.encoding import stands_at, write_part, write_varint
 from anabranch.crdt.node import FOLLOWS
 
 # No further command is taken once those taken have so many bytes: so a run of adds makes a block of
 # the effect log little larger.
 BYTES_MAX: Final = 64 << 10
-# Compiled code appends arguments up to this length byte by byte.
-_LOOP_BYTES_MAX: Final = 32 if IS_COMPILED else 0
 
 
 def after_arguments(data: bytes, began: i64, count: i64) -> i64:
@@ -167,13 +164,12 @@ class LikeCommands:
         data = self._data
         at = self.offset
         if len(self._texts) == 1:
-            stop = at + len(self._texts[0])
-            return data[at:stop] == self._texts[0] and self._read(stop)
+            text = self._texts[0]
+            return stands_at(data, at, text) and self._read(at + len(text))
         self._starts.clear()
         self._stops.clear()
         for text in self._texts:
-            stop = at + len(text)
-            if data[at:stop] != text or not self._read(stop):
+            if not stands_at(data, at, text) or not self._read(at + len(text)):
                 return False
             self._starts.append(int(self._start))
             self._stops.append(int(self._stop))
@@ -226,14 +222,8 @@ class LikeCommands:
             self._put_argument(out, self._starts[n], self._stops[n])
 
     def _put_argument(self, out: BytesWriter, start: i64, stop: i64) -> None:
-        data = self._data
         write_varint(out, stop - start)
-        if stop - start > _LOOP_BYTES_MAX:
-            out.write(data[start:stop])
-            return
-        while start < stop:
-            out.append(u8(data[start]))
-            start += 1
+        write_part(out, self._data, start, stop)
 
 
 def _varint_size(number: i64) -> i64:

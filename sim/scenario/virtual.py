@@ -40,7 +40,7 @@ from anabranch.sim.timeline.recorder import Recorder
 from anabranch.sim.world import faults
 from anabranch.sim.world.environment import EPOCH_MS
 from anabranch.sim.world.faults import new_world
-from anabranch.sim.world.tap import JudgeFailed, described
+from anabranch.sim.world.watchers import JudgeFailed, described
 from anabranch.sim.world.world import World
 
 SYNC_PATIENCE_MS: Final = 2000

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from anabranch.crdt.block import Block
-from anabranch.crdt.effects import put_effect, read_effect
+from anabranch.crdt.effect_bytes import put_effect, read_effect
 from anabranch.crdt.encoding import Malformed, Reader, put_bytes, put_varint, put_vector
 from anabranch.region.engine.replies import (
     NO_REPLY,

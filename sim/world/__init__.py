@@ -10,6 +10,7 @@ Reading order:
 - `vfs`: runs real SQLite on a simulated disk.
 - `network`: the connections between regions.
 - `lines`: the connections of clients to a region's process.
+- `watchers`: what watches the calls of an engine.
 - `tap`: the real engine, with its calls reported to the judges.
 - `inside`: the rules that show only inside a region's engine.
 - `links`: what a region must do about its links by itself.

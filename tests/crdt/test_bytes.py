@@ -14,6 +14,7 @@ from anabranch.crdt import effects as fx
 from anabranch.crdt.adds import IdempotentAdds
 from anabranch.crdt.apply import apply, apply_block
 from anabranch.crdt.block import NO_CHAIN, Block, BlockWriter, chain_after, read_effects
+from anabranch.crdt.effect_bytes import put_effect, read_effect, write_idempotent_adds
 from anabranch.crdt.encoding import (
     Malformed,
     Reader,
@@ -22,7 +23,9 @@ from anabranch.crdt.encoding import (
     put_id,
     put_varint,
     put_vector,
+    stands_at,
     with_length,
+    write_part,
 )
 from anabranch.crdt.idempotency import PairLimits
 from anabranch.crdt.ids import SEQ_STRIDE, make
@@ -49,7 +52,7 @@ from anabranch.crdt.pair import pair_of
 from anabranch.crdt.pel_chunk import entry_ref
 from anabranch.crdt.place import at_counters, at_id, put_place
 from anabranch.crdt.region_log import NodeLimits
-from anabranch.crdt.scan import SAME_NAMES
+from anabranch.crdt.scan import FOLLOWS_WORD, SAME_NAMES
 from anabranch.crdt.snapshot import SNAPSHOT_VERSION, read_snapshot
 from anabranch.crdt.spans import Spans, put_spans_by_region
 from anabranch.crdt.state import (
@@ -86,6 +89,26 @@ dots = st.lists(st.tuples(st.integers(1, 999), st.integers(1, 1 << 40)), max_siz
 
 
 # -- basic types
+
+
+def test_parts_are_those_of_slices() -> None:
+    """Compiled code reads and writes words of eight bytes, of which the last is not whole."""
+    data = bytes(n * 7 % 256 for n in range(100))
+    for start in (0, 1, 5):
+        for size in (0, 1, 7, 8, 9, 15, 16, 17, 38, 63, 64, 65, 90, 95):
+            part = data[start : start + size]
+            out = BytesWriter()
+            write_part(out, data, start, start + size)
+            assert out.getvalue() == part
+            assert stands_at(data, start, part)
+            for at in range(size):
+                other = part[:at] + bytes([part[at] ^ 64]) + part[at + 1 :]
+                assert not stands_at(data, start, other)
+    assert not stands_at(data, 95, data[95:] + b"x"), "the data end before the text"
+
+
+def test_the_word_of_an_entry_that_follows() -> None:
+    assert FOLLOWS_WORD.to_bytes(3, "little") == FOLLOWS
 
 
 @given(st.integers(0, (1 << 140) - 1), st.binary(), entry_ids, vectors, dots)
@@ -338,12 +361,12 @@ def refuses_or_reads(read: Callable[[bytes], object], body: bytes) -> int:
 def test_malformed_effects_are_refused() -> None:
     for number, effect in enumerate(every_effect()):
         out = bytearray()
-        fx.put_effect(out, effect)
+        put_effect(out, effect)
 
         def read(body: bytes) -> None:
             reader = Reader(body)
             while not reader.at_end():
-                fx.read_effect(reader, 5)
+                read_effect(reader, 5)
 
         if isinstance(effect, fx.AddRun):
             assert refuses_or_reads(read, bytes(out)) > 100, number
@@ -367,9 +390,9 @@ def test_fields_that_could_not_be_read_are_refused(names: bytes, values: bytes) 
     """Such an add was once applied, and every read of its key failed from then on."""
     add = fx.AddIdempotent(b"k", 1 << 64, names, values, b"p", b"i", 1, {})
     out = bytearray()
-    fx.put_effect(out, add)
+    put_effect(out, add)
     with pytest.raises(Malformed):
-        fx.read_effect(Reader(bytes(out)), 5)
+        read_effect(Reader(bytes(out)), 5)
     run = bytearray()
     put_entry(run, SAME_NAMES, 1, 0, 1, values)
     with pytest.raises(ValueError):
@@ -849,12 +872,12 @@ def test_idempotent_adds_of_a_run_have_the_bytes_that_each_has_alone(
             seen[region_id] = counter + place - 1
         entry_id = make(ms, first_seq + place * SEQ_STRIDE)
         effect = fx.AddIdempotent(b"key", entry_id, names, values, b"p", iid, ms - 5, seen)
-        fx.put_effect(alone, effect)
+        put_effect(alone, effect)
         data += FOLLOWS + with_length(values)
         ends.append(len(data))
     out = BytesWriter()
     iids = [iid for _, iid in adds]
     dot = (region_id, counter)
     run = IdempotentAdds(names, bytes(data), ends, ms, first_seq, b"p", iids)
-    fx.write_idempotent_adds(out, b"key", run, ms - 5, dot, vector)
+    write_idempotent_adds(out, b"key", run, ms - 5, dot, vector)
     assert out.getvalue() == bytes(alone)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from librt.strings import BytesWriter
 
 from anabranch.crdt import merge
 from anabranch.crdt.ids import MAX_HALF, MAX_ID, make
@@ -15,6 +16,7 @@ from anabranch.crdt.region_log import NodeLimits, RegionLog
 from anabranch.crdt.scan import Scan, is_below, unsigned, word
 from anabranch.region.engine.replies import EntriesReply, MapReply, PendingReply, Reply, listed
 from anabranch.region.resp.encoder import encode
+from anabranch.region.resp.entries import put_ids
 
 FIELDS = (
     [b"f", b"v"],
@@ -23,9 +25,16 @@ FIELDS = (
     [b"a", b"1" * 33, b"b", b"2" * 200],
     [b"\xff" * 1100, b"\r\n" * 700],
     [b"many", b"x" * 20_000],
+    # Values of whole words of eight bytes, and of a byte more or less.
+    [
+        word
+        for size in (7, 8, 9, 63, 64, 65)
+        for word in (b"%d" % size, bytes(range(65, 65 + size)))
+    ],
     [word for number in range(12) for word in (b"n%d" % number, b"%d" % number)],
 )
-GAPS = (1, 1000, 1 << 63, 1 << 64, (3 << 64) + 7, 1 << 127)
+# Some lead to numbers of eight and of nine digits, and of sixteen and seventeen.
+GAPS = (1, 1000, 99_999_000, 10**16 - 99_999_000, 1 << 63, 1 << 64, (3 << 64) + 7, 1 << 127)
 
 
 def encoded(reply: Reply, protocol: int) -> bytes:
@@ -73,7 +82,10 @@ def test_slices_have_the_bytes_of_lists(
             assert encoded(nested, protocol) == encoded(listed(nested), protocol)
 
 
-NUMBERS = st.sampled_from([0, 1, 9, 10, 1_700_000_000_000, (1 << 63) - 1, 1 << 63, MAX_HALF])
+EDGES = [10**digits - 1 + more for digits in (7, 8, 9, 16, 17) for more in (0, 1)]
+NUMBERS = st.sampled_from(
+    [0, 1, 9, 10, *EDGES, 1_700_000_000_000, (1 << 63) - 1, 1 << 63, MAX_HALF]
+)
 NAMES = {1: b"", 2: b"c", 3: b"\r\n" * 600}
 
 
@@ -104,6 +116,15 @@ def test_pending_rows_have_the_bytes_of_lists(
     for protocol in (2, 3):
         assert encoded(reply, protocol) == encoded(expected, protocol)
         assert encoded([reply, 1], protocol) == encoded([expected, 1], protocol)
+
+
+def test_ids_of_a_run_have_the_bytes_of_a_list() -> None:
+    for first_seq in (0, 1, 999_001, *EDGES, (1 << 63) - 2001, MAX_HALF - 5000):
+        for ms in (0, 1_700_000_000_000, MAX_HALF):
+            out = BytesWriter()
+            put_ids(ms, first_seq, 4, out)
+            ids: list[Reply] = [b"%d-%d" % (ms, first_seq + 1000 * n) for n in range(4)]
+            assert b"*4\r\n" + out.getvalue() == encoded(ids, 2)
 
 
 def test_pending_rows_stay_as_they_were() -> None:

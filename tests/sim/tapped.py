@@ -24,7 +24,8 @@ from anabranch.region.engine.state import EngineState
 from anabranch.sim.calls import Call
 from anabranch.sim.history import Setup
 from anabranch.sim.twin.judge import Twin
-from anabranch.sim.world.tap import CallWatcher, TappedEngine
+from anabranch.sim.world.tap import TappedEngine
+from anabranch.sim.world.watchers import CallWatcher
 
 NAMES = {1: "us", 2: "eu", 3: "ap"}
 NOW_MS = 1000

@@ -20,8 +20,9 @@ from anabranch.region.engine.replies import (
 SYNTAX_ERROR: Final = "ERR syntax error"
 NOT_AN_INTEGER: Final = "ERR value is not an integer or out of range"
 NO_SUCH_KEY: Final = "ERR no such key"
-# The parenthesis before a bound that is not in its range.
+# The parenthesis before a bound that is not in its range, and the digit 0.
 OPEN: Final = 40
+ZERO: Final = 48
 INT64_MAX: Final = (1 << 63) - 1
 INT64_MIN: Final = -(1 << 63)
 
@@ -31,8 +32,12 @@ def integer(text: bytes, error: str = NOT_AN_INTEGER) -> int:
 
     Raises `CommandError` with the text `error`.
     """
+    if ids.IS_COMPILED:
+        number, end = ids.digits(text, 0)
+        if 0 < end == len(text) and (text[0] != ZERO or end == 1):
+            return int(number)
     digits = text[1:] if text[:1] == b"-" else text
-    if not digits.isdigit() or len(digits) > 19 or (digits[0] == 48 and len(text) > 1):
+    if not digits.isdigit() or len(digits) > 19 or (digits[0] == ZERO and len(text) > 1):
         raise CommandError(error)
     value = int(text)
     if not INT64_MIN <= value <= INT64_MAX:

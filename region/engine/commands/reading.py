@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Optional
 
 from anabranch.crdt import ids, merge
+from anabranch.crdt.stream import Stream
 from anabranch.region.engine.commands.arguments import (
     SYNTAX_ERROR,
     entry_id,
@@ -162,6 +163,10 @@ def keyed_reply(session: Session, results: list[tuple[bytes, Reply]]) -> Reply:
     return pairs
 
 
+def _last_id(stream: Optional[Stream]) -> int:
+    return 0 if stream is None else stream.last_id()
+
+
 def xread(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """XREAD: the entries above an ID of each stream; blocks if there are none and BLOCK is given.
 
@@ -174,14 +179,13 @@ def xread(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     for position, key in enumerate(request.keys):
         text = request.ids[position]
         stream = state.existing(key)
-        last_id = 0 if stream is None else stream.last_id()
         if text == b">":
             raise CommandError(
                 "ERR The > ID can be specified only when calling XREADGROUP "
                 "using the GROUP <group> <consumer> option."
             )
         if text == b"$":
-            above = last_id
+            above = _last_id(stream)
             resolved[request.ids_at + position] = ids.format_id(above)
         elif text == b"+":
             newest = None if stream is None else merge.last_entry(stream.logs)
@@ -190,8 +194,7 @@ def xread(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
                 # More than one if regions duplicated the ID.
                 last = merge.forward(stream.logs, newest.entry_id, ids.MAX_ID, -1)
                 results.append((key, EntriesReply(last)))
-            above = last_id
-            resolved[request.ids_at + position] = ids.format_id(above)
+            resolved[request.ids_at + position] = ids.format_id(_last_id(stream))
             continue
         else:
             above = entry_id(text)
