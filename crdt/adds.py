@@ -122,6 +122,13 @@ class IdempotentAdds:
         return Adds(self.names, self.data, self.ms, self.seq - SEQ_STRIDE, counter)
 
 
+# Seqs from which on few entries of their ms can follow. Compiled code compares numbers below it
+# without a call.
+_HIGH_SEQ: Final = 1 << 61
+# More entries than anybody adds at once.
+ROOM_MAX: Final = 1 << 40
+
+
 def room_after(seq: int) -> int:
-    """Returns how many entries of the same ms may follow that with this seq."""
-    return (MAX_HALF - seq) // SEQ_STRIDE
+    """Returns how many entries of the same ms may follow that with this seq, at most `ROOM_MAX`."""
+    return ROOM_MAX if seq < _HIGH_SEQ else min((MAX_HALF - seq) // SEQ_STRIDE, ROOM_MAX)

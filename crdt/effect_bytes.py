@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from librt.strings import BytesWriter
+from mypy_extensions import i64
 
 from anabranch.crdt.adds import IdempotentAdds
 from anabranch.crdt.effects import (
@@ -36,13 +37,15 @@ from anabranch.crdt.encoding import (
     put_id,
     put_varint,
     put_vector,
+    varint,
     with_length,
     write_bytes,
+    write_part,
     write_varint,
     write_vector,
 )
 from anabranch.crdt.ids import SEQ_STRIDE
-from anabranch.crdt.node import check_fields
+from anabranch.crdt.node import FOLLOWS, check_fields
 from anabranch.crdt.spans import put_spans_by_region, read_spans_by_region
 from anabranch.crdt.vector import Dot, Vector
 
@@ -160,16 +163,21 @@ def write_idempotent_adds(
     write_bytes(head, key)
     write_varint(head, adds.ms)
     before_id, names, pid = head.getvalue(), with_length(adds.names), with_length(adds.pid)
+    recorded = varint(recorded_ms)
     below, above = _around(vector, region_id)
+    data, iids = adds.data, adds.iids
     seq = adds.seq
-    for payload, iid in zip(adds.payloads(), adds.iids, strict=True):
+    begin: i64 = 0
+    for n in range(adds.count()):
+        end: i64 = adds.ends[n]
         out.write(before_id)
         write_varint(out, seq)
         out.write(names)
-        out.write(payload)
+        # The values after their length, which a node, a block and an effect have alike.
+        write_part(out, data, begin + len(FOLLOWS), end)
         out.write(pid)
-        write_bytes(out, iid)
-        write_varint(out, recorded_ms)
+        write_bytes(out, iids[n])
+        out.write(recorded)
         if counter > 1:
             out.write(below)
             write_varint(out, counter - 1)
@@ -179,21 +187,20 @@ def write_idempotent_adds(
             write_vector(out, vector)
         seq += SEQ_STRIDE
         counter += 1
+        begin = end
 
 
 def _around(vector: Vector, region_id: int) -> tuple[bytes, bytes]:
     """The bytes of a vector before and after the counter of a region, which is above 0."""
-    lower, higher = bytearray(), bytearray()
-    put_varint(lower, len(vector) + (region_id not in vector))
+    lower, higher = BytesWriter(), BytesWriter()
+    write_varint(lower, len(vector) + (region_id not in vector))
     for other in sorted(vector):
-        if other < region_id:
-            put_varint(lower, other)
-            put_varint(lower, vector[other])
-        elif other > region_id:
-            put_varint(higher, other)
-            put_varint(higher, vector[other])
-    put_varint(lower, region_id)
-    return bytes(lower), bytes(higher)
+        if other != region_id:
+            side = lower if other < region_id else higher
+            write_varint(side, other)
+            write_varint(side, vector[other])
+    write_varint(lower, region_id)
+    return lower.getvalue(), higher.getvalue()
 
 
 def read_effect(reader: Reader, counter: int) -> Effect:

@@ -13,6 +13,10 @@ from mypy_extensions import i64, u8
 from anabranch.crdt.ids import IS_COMPILED, MAX_HALF
 from anabranch.crdt.vector import Dot, Vector
 
+# The varints of one byte.
+_SHORT: Final = [bytes([value]) for value in range(128)]
+# The highest number that compiled code has without an object, and compares without a call.
+_SMALL_MAX: Final = (1 << 62) - 1
 # Compiled code copies parts up to this length in words of eight bytes.
 _WORDS_BYTES_MAX: Final = 64 if IS_COMPILED else 0
 
@@ -29,6 +33,8 @@ def put_varint(out: bytearray, value: int) -> None:
 
 
 def varint(value: int) -> bytes:
+    if value < len(_SHORT):
+        return _SHORT[value]
     out = bytearray()
     put_varint(out, value)
     return bytes(out)
@@ -58,10 +64,14 @@ def put_vector(out: bytearray, vector: Vector) -> None:
 
 def write_varint(out: BytesWriter, value: int) -> None:
     """As `put_varint`, into a buffer that compiled code appends to faster."""
-    while value > 127:
+    while value > _SMALL_MAX:
         out.append((value & 127) | 128)
         value >>= 7
-    out.append(value)
+    number: i64 = value
+    while number > 127:
+        out.append(u8((number & 127) | 128))
+        number >>= 7
+    out.append(u8(number))
 
 
 def write_bytes(out: BytesWriter, data: bytes) -> None:

@@ -219,11 +219,6 @@ class Pairs:
         producer = self.producers.get(pid)
         return [] if producer is None else producer.of(iid)
 
-    def has(self, pid: bytes, iid: bytes) -> bool:
-        """Whether there is a pair with that producer ID and idempotent ID."""
-        producer = self.producers.get(pid)
-        return producer is not None and producer.has(iid)
-
     def answer(self, pid: bytes, iid: bytes, now_ms: int, duration_ms: int) -> Optional[Pair]:
         """Returns the pair that answers a retry (S9.1), or None when the command is a new add.
 

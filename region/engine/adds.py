@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from typing import Final, Optional
 
-from anabranch.crdt.adds import IdempotentAdds, room_after
+from anabranch.crdt.adds import ROOM_MAX, IdempotentAdds, room_after
 from anabranch.crdt.encoding import Reader
-from anabranch.crdt.ids import MAX_HALF, SEQ_STRIDE, make
+from anabranch.crdt.ids import SEQ_STRIDE, make
 from anabranch.crdt.node import decode_fields, decode_names, with_values
 from anabranch.crdt.pair import automatic_iid
 from anabranch.crdt.stream import Stream
@@ -69,7 +69,7 @@ class RunOfAdds:
         seq: int,
         words: list[bytes],
         first_value: int,
-        room: int = MAX_HALF,
+        room: int = ROOM_MAX,
     ) -> None:
         """The XADD `words` that begins a run added the entry `ms`-`seq`; no EXEC runs it.
 
@@ -190,10 +190,15 @@ class RunOfAdds:
 
         Whether a known pair answers may depend on the pairs that the adds before it push out.
         """
-        pairs, pid = stream.pairs, self._pid
+        producer = stream.pairs.producers.get(self._pid)
         found: set[bytes] = set()
+        count = 0
         for iid in iids:
-            if not iid or iid in found or pairs.has(pid, iid):
+            if not iid or (producer is not None and producer.has(iid)):
                 break
             found.add(iid)
-        return len(found)
+            if len(found) == count:
+                # The run has it twice.
+                break
+            count += 1
+        return count

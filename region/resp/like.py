@@ -90,49 +90,44 @@ class LikeCommands:
         # Where the argument that was read last begins and ends, without its length.
         self._start: i64 = 0
         self._stop: i64 = 0
-        # Where these arguments of the command at hand begin, and where they end.
-        self._starts: Final[list[int]] = []
-        self._stops: Final[list[int]] = []
-        # Where the first of them begins in the first command, with its length.
+        # Where the command at hand ends, but for its last line break, and the bytes of its values
+        # as they are written: those of its arguments from this one on.
+        self._end: i64 = 0
+        self._values_bytes: i64 = 0
+        self._first_value: i64 = 0
+        # Where the first of these arguments begins in the first command, with its length.
         self._first: i64 = after_arguments(data, began, first_index)
         # The text before each of them.
         self._texts: Final = [data[began : self._first]]
 
     def take(self, adds: LikeAdds, count_max: int) -> None:
         """Takes up to `count_max` commands; see `RequestParser.take_like`."""
-        head = self._texts[0]
-        if self._data[self.offset : self.offset + len(head)] != head:
+        if not stands_at(self._data, self.offset, self._texts[0]):
             return
         self._find_texts()
-        if adds.notes_each:
-            self._take_each(adds, count_max)
-            return
         out = adds.out
+        # Idempotent adds, and those to other keys, have another argument before the values.
+        self._first_value = 1 if adds.other_at else 0
+        # An effect has about the bytes of its command.
+        offset_end = self.offset + BYTES_MAX
         count = 0
-        while count < count_max and len(out) < BYTES_MAX and self._is_like():
-            out.write(FOLLOWS)
-            self._put_length(out, 0)
-            self._put(out, 0)
-            self.offset = self._stop + 2
-            count += 1
-        adds.count = count
-
-    def _take_each(self, adds: LikeAdds, count_max: int) -> None:
-        """As `take`, with notes about each; an effect has about the bytes of its command."""
-        out = adds.out
-        first_value = 1 if adds.other_at else 0
-        end = self.offset + BYTES_MAX
-        while adds.count < count_max and self.offset < end and self._is_like():
-            adds.starts.append(int(self.offset))
-            if first_value:
-                adds.others.append(self._data[self._starts[0] : self._stops[0]])
+        while (
+            count < count_max
+            and len(out) < BYTES_MAX
+            and self.offset < offset_end
+            and self._is_like()
+        ):
+            if adds.notes_each:
+                adds.starts.append(int(self.offset))
             if adds.as_entries:
                 out.write(FOLLOWS)
-                self._put_length(out, first_value)
-            self._put(out, first_value)
-            adds.ends.append(len(out))
-            self.offset = self._stop + 2
-            adds.count += 1
+                write_varint(out, int(self._values_bytes))
+            self._put(adds)
+            if adds.notes_each:
+                adds.ends.append(len(out))
+            self.offset = self._end + 2
+            count += 1
+        adds.count = count
 
     def last_words(self, count_max: int, starts: list[int]) -> list[bytes]:
         """Takes up to `count_max` commands; see `RequestParser.take_last_words`.
@@ -143,7 +138,7 @@ class LikeCommands:
         while len(found) < count_max and self._is_like():
             starts.append(int(self.offset))
             found.append(self._data[self._start : self._stop])
-            self.offset = self._stop + 2
+            self.offset = self._end + 2
         return found
 
     def _find_texts(self) -> None:
@@ -160,20 +155,18 @@ class LikeCommands:
             self._texts.append(self._data[begin:at])
 
     def _is_like(self) -> bool:
-        """Whether the command at `offset` is whole and like the first; finds its arguments."""
-        data = self._data
+        """Whether the command at `offset` is whole and like the first."""
         at = self.offset
-        if len(self._texts) == 1:
-            text = self._texts[0]
-            return stands_at(data, at, text) and self._read(at + len(text))
-        self._starts.clear()
-        self._stops.clear()
-        for text in self._texts:
-            if not stands_at(data, at, text) or not self._read(at + len(text)):
+        total: i64 = 0
+        for n, text in enumerate(self._texts):
+            if not stands_at(self._data, at, text) or not self._read(at + len(text)):
                 return False
-            self._starts.append(int(self._start))
-            self._stops.append(int(self._stop))
             at = self._stop
+            if n >= self._first_value:
+                size = at - self._start
+                total += size + _varint_size(size)
+        self._end = at
+        self._values_bytes = total
         return True
 
     def _read(self, at: i64) -> bool:
@@ -201,29 +194,23 @@ class LikeCommands:
         self._stop = self._start + size
         return True
 
-    def _put_length(self, out: BytesWriter, first: int) -> None:
-        """Appends the length of what `_put` appends."""
-        total: i64 = 0
-        if len(self._texts) == 1:
-            total = self._stop - self._start
-            total += _varint_size(total)
-        else:
-            for n in range(first, len(self._starts)):
-                size: i64 = self._stops[n] - self._starts[n]
-                total += size + _varint_size(size)
-        write_varint(out, total)
+    def _put(self, adds: LikeAdds) -> None:
+        """Appends the values of the command at hand, and notes the argument before them.
 
-    def _put(self, out: BytesWriter, first: int) -> None:
-        """Appends the arguments of a command, without those before the argument `first`."""
-        if len(self._texts) == 1:
-            self._put_argument(out, self._start, self._stop)
-            return
-        for n in range(first, len(self._starts)):
-            self._put_argument(out, self._starts[n], self._stops[n])
-
-    def _put_argument(self, out: BytesWriter, start: i64, stop: i64) -> None:
-        write_varint(out, stop - start)
-        write_part(out, self._data, start, stop)
+        To read several arguments again takes less than to note where each lies. `_is_like` has read
+        the only one last.
+        """
+        at = self.offset
+        are_several = len(self._texts) > 1
+        for n, text in enumerate(self._texts):
+            if are_several:
+                self._read(at + len(text))
+                at = self._stop
+            if n >= self._first_value:
+                write_varint(adds.out, int(self._stop - self._start))
+                write_part(adds.out, self._data, self._start, self._stop)
+            else:
+                adds.others.append(self._data[self._start : self._stop])
 
 
 def _varint_size(number: i64) -> i64:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final, Optional
 
 from anabranch.crdt import ids, merge
+from anabranch.crdt.adds import ROOM_MAX
 from anabranch.crdt.effects import RemoveEntries, SetId
-from anabranch.crdt.ids import MAX_HALF
 from anabranch.crdt.node import encode_names, encode_values
 from anabranch.crdt.pair import automatic_iid
 from anabranch.crdt.stream import Stream
@@ -230,7 +230,7 @@ def _add_idempotent(
     names = encode_names(fields[::2])
     values = encode_values(fields[1::2])
     state.journal.add_idempotent(stream, ms, seq, names, values, request.pid, iid)
-    room = MAX_HALF
+    room = ROOM_MAX
     if request.trim.strategy:
         trim(state, stream, request.trim)
         room = room_before_trim(stream, request.trim)

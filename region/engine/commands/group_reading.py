@@ -44,7 +44,8 @@ def _found(
     """
     found: list[tuple[Stream, Group]] = []
     above: list[int] = []
-    for key, text in zip(request.keys, request.ids, strict=True):
+    for n, key in enumerate(request.keys):
+        text = request.ids[n]
         stream = state.existing(key)
         group: Optional[Group] = None if stream is None else stream.find_group(request.group)
         if stream is None or group is None:
@@ -99,9 +100,9 @@ def _read(state: EngineState, session: Session, argv: list[bytes], request: Read
     found, above = _found(state, request)
     _make_consumers(state, found, request)
     results: list[tuple[bytes, Reply]] = []
-    for (stream, group), start in zip(found, above, strict=True):
-        if start >= 0:
-            results.append((stream.key, _history(state, stream, group, request, start)))
+    for n, (stream, group) in enumerate(found):
+        if above[n] >= 0:
+            results.append((stream.key, _history(state, stream, group, request, above[n])))
             continue
         for entries in _deliver(state, stream, group, request, 1):
             results.append((stream.key, EntriesReply(entries)))
