@@ -6,7 +6,8 @@ Reading order:
 - `usage`: the form of help texts.
 - `signatures`: options that several commands share.
 - `errors`: the errors that end a command, with their exit codes.
-- `interrupting`: how SIGINT and SIGTERM end a command that has something to end first.
+- `interrupting`: how signals end a command that has something to end first.
+- `files`: checks of files that commands write.
 - `terminal`: escapes of control characters, counts with nouns, columns.
 - `addresses`: finds the regions of a running cluster.
 - `passwords`: finds the password of the regions.
@@ -30,6 +31,7 @@ Reading order:
 - `diff`: `anabranch diff`, the differences between two regions.
 - `whatif`: `anabranch whatif region-lost`, what a loss of a region would cost.
 - `data`: `anabranch check`, `backup`, `restore` and `repair`, a region's data directory.
+- `lost`: which regions were said to be lost.
 - `export`: `anabranch export`, what only a lost region holds.
 - `members`: `anabranch member lost`, ends the waiting for a lost region.
 - `scenario`: `anabranch scenario run`, calls `sim.scenario`.

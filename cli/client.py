@@ -110,6 +110,10 @@ class RegionClient:
             raise Unreachable(
                 f"{self._who()} did not answer within {self._patience_s:g} s"
             ) from None
+        except redis.InvalidResponse:
+            raise Unreachable(
+                f"{self._who()} does not speak the Redis protocol: give its address for clients"
+            ) from None
         except (redis.ConnectionError, OSError) as error:
             raise Unreachable(f"{self._who()} is unreachable: {_cause(error)}") from None
         except redis.ResponseError as error:

@@ -19,6 +19,7 @@ from anabranch.cli.addresses import (
 )
 from anabranch.cli.client import RegionClient
 from anabranch.cli.errors import CliError, UsageError
+from anabranch.cli.lost import lost_regions
 
 PAGE_ENTRIES = 1000
 
@@ -48,7 +49,7 @@ def export(
 
     Meant for a region that was said to be lost and came back: nothing is taken from it any more.
     `redis-cli --pipe < FILE` adds the entries in another region. Entries of the region that any of
-    the other regions holds are left out.
+    the other regions holds are left out; a region that was said to be lost, too, does not count.
     """
     places = find(cluster, at, password)
     place = named(places, region)
@@ -79,20 +80,30 @@ def export(
 
 
 def _held_by_others(place: RegionAddress, others: list[RegionAddress], password: str | None) -> int:
-    """The counter of the newest effect of the region that another region holds."""
+    """The counter of the newest effect of the region that another region holds.
+
+    What lost regions hold does not count: nothing is taken from them.
+    """
     if not others:
         raise UsageError("name the other regions too, or export --all")
-    held: list[int] = []
+    held: dict[int, int] = {}
+    lost: set[int] = set()
     for other in others:
         with RegionClient(other.resp, other.name, password) as client:
             try:
-                held.append(client.vector().get(place.region_id, 0))
+                held[other.region_id] = client.vector().get(place.region_id, 0)
+                lost |= lost_regions([client])
             except CliError as error:
                 raise CliError(
                     f"{error}; without it, entries that {other.name} holds cannot be told from"
                     " others: name only regions that answer (--at), or export --all"
                 ) from None
-    return max(held)
+    counted = [counter for region_id, counter in held.items() if region_id not in lost]
+    if not counted:
+        raise CliError(
+            "all other regions were said to be lost, too: name one that was not, or export --all"
+        )
+    return max(counted)
 
 
 def _keys(client: RegionClient) -> Iterator[bytes]:

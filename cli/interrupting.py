@@ -1,4 +1,8 @@
-"""How SIGINT and SIGTERM end a command that has something to end first."""
+"""How SIGINT, SIGTERM and SIGHUP end a command that has something to end first.
+
+SIGHUP comes when the terminal is closed or a connection to the machine ends. Under `nohup` it is
+ignored, and stays so.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +16,14 @@ _STEP_S: Final = 0.1
 
 
 def end_as_after_ctrl_c() -> None:
-    """Makes SIGTERM end this command as Ctrl-C does: the regions it started end before it."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    """Makes SIGTERM and SIGHUP end this command as Ctrl-C does: it ends what it started first."""
+    for number in (signal.SIGTERM, *_hangup()):
+        signal.signal(number, _interrupt)
+
+
+def _hangup() -> list[signal.Signals]:
+    """SIGHUP, unless it is ignored."""
+    return [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -21,7 +31,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 class Interruption:
-    """Notes the first SIGINT or SIGTERM, so that a loop can end between two of its steps.
+    """Notes the first of these signals, so that a loop can end between two of its steps.
 
     KeyboardInterrupt can be raised anywhere: in a finalizer, where Python drops it, or inside a
     thread pool, which may then wait for ever. It is not raised at all where a shell script started
@@ -35,7 +45,7 @@ class Interruption:
         self._former: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, *_hangup()):
             self._former[number] = signal.signal(number, self._note)
         return self
 

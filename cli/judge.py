@@ -25,6 +25,9 @@ def judge(tapes: TapesArgument) -> None:
     from anabranch.sim.tapes.reading import TapeError
     from anabranch.sim.tapes.writing import tape_files
 
+    for path in tapes:
+        if not path.exists():
+            raise UsageError(f"there is no {path}")
     files = [one for path in tapes for one in (tape_files(path) if path.is_dir() else [path])]
     if not files:
         raise UsageError(f"no tapes in {', '.join(str(path) for path in tapes)}")

@@ -24,7 +24,7 @@ class Flapping:
         self._is_ours = True
 
     def run(self, up_ms: int, down_ms: int, seconds: float) -> int:
-        """Flaps until the time is over, or on SIGINT or SIGTERM; returns the number of cuts.
+        """Flaps until the time is over or a signal ends it; returns the number of cuts.
 
         CliError if somebody else changes a link meanwhile: such a link is left as it is.
         """

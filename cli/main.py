@@ -137,7 +137,11 @@ def main() -> None:
     """
     guard_streams()
     try:
-        application(sys.argv[1] if len(sys.argv) > 1 else "")()
+        try:
+            application(sys.argv[1] if len(sys.argv) > 1 else "")()
+        finally:
+            # At its end Python would drop what cannot be written, and report success.
+            sys.stdout.flush()
     except CliError as error:
         print(f"anabranch: {error}", file=sys.stderr)
         sys.exit(error.exit_code)

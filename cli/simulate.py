@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from anabranch.cli.errors import CliError, UsageError
+from anabranch.cli.files import checked_json
 from anabranch.cli.terminal import coloured
 
 if TYPE_CHECKING:
@@ -168,6 +169,7 @@ def simulate(
         first, end = in_range(seeds)
     except SeedsError as error:
         raise UsageError(str(error)) from error
+    checked_json(json_file)
     asked = simulation.Asked(task, jobs, limit, minutes, shrink, stories)
     if failed:
         raise typer.Exit(1 if simulation.run_failed(asked, console) else 0)

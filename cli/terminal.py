@@ -6,6 +6,7 @@ No command prints a control character of a value as it is (`escapes.shown`).
 from __future__ import annotations
 
 import io
+import os
 import shlex
 import shutil
 import sys
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+# Numbers of stdin, stdout and stderr are below.
+_STREAMS: Final = 3
 # In a narrower terminal, lines are not broken further.
 _COLUMNS_LEAST: Final = 40
 
@@ -104,9 +107,21 @@ def guard_streams() -> None:
 
     Reports, errors and logs repeat names of keys and arguments of the command line. A command with
     colours of its own writes to `coloured`, and escapes its values itself.
+
+    A stream that is closed, as some daemons close them, becomes one that drops what is written.
     """
+    if sys.stdout is None or sys.stderr is None:
+        _fill_gaps()
     sys.stdout = _guarded(sys.stdout)
     sys.stderr = _guarded(sys.stderr, line_buffering=True)
+
+
+def _fill_gaps() -> None:
+    """Opens the standard streams that are closed, so that no file or socket gets their numbers."""
+    while os.open(os.devnull, os.O_RDWR) < _STREAMS:
+        pass
+    sys.stdout = sys.stdout or os.fdopen(1, "w")
+    sys.stderr = sys.stderr or os.fdopen(2, "w")
 
 
 def _guarded(stream: TextIO, line_buffering: bool = False) -> TextIO:

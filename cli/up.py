@@ -228,6 +228,8 @@ def up(
     if config is not None:
         config = config.resolve()
         extra += ["--config", str(config)]
+    if regions is not None and "console" in regions.split(","):
+        raise UsageError("--regions: 'console' names the log of the console; use another name")
     with ExitStack() as stack:
         if ephemeral:
             directory = Path(tempfile.mkdtemp(prefix="anabranch-"))

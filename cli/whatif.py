@@ -24,6 +24,7 @@ from anabranch.cli.addresses import (
 from anabranch.cli.client import RegionClient, text
 from anabranch.cli.errors import CliError, Unreachable, UsageError
 from anabranch.cli.explain import JsonOption
+from anabranch.cli.lost import lost_regions
 from anabranch.cli.terminal import width, wrapped
 from anabranch.study.whatif.answer import answer
 from anabranch.study.whatif.asking import Bounds, Words, survey
@@ -98,11 +99,14 @@ def region_lost(
     with ExitStack() as stack:
         regions = _Regions(places, password, stack)
         lost = _id_of(regions, region)
-        others = [one for one in sorted(regions.clients) if one != lost]
+        # What regions hold that were said to be lost is not in the cluster any more.
+        gone = lost_regions(regions.clients.values())
+        others = [one for one in sorted(regions.clients) if one != lost and one not in gone]
         if not others:
+            but = " that was not said to be lost" if gone - {lost} else ""
             raise CliError(
-                f"no other region than {regions.names[lost]} answers, so nobody tells which effects"
-                " it alone has"
+                f"no other region than {regions.names[lost]} answers{but}, so nobody tells which"
+                " effects it alone has"
             )
         targets = others
         if to is not None:
@@ -110,7 +114,8 @@ def region_lost(
             if target == lost:
                 raise UsageError(f"--to must name another region than {regions.names[lost]}")
             if target not in others:
-                raise CliError(f"{regions.names[target]} does not answer: clients cannot go there")
+                why = "was said to be lost" if target in gone else "does not answer"
+                raise CliError(f"{regions.names[target]} {why}: clients cannot go there")
             targets = [target]
         found = survey(
             regions.ask, lost, lost in regions.clients, others, Bounds(keys=keys), _progress

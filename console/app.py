@@ -127,7 +127,7 @@ async def body_of(request: Request) -> dict[str, Any]:
             raise BadRequest(f"the body has more than {BODY_BYTES_MAX} bytes")
     try:
         body = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise BadRequest("the body must be JSON") from None
     if not isinstance(body, dict):
         raise BadRequest("the body must be a JSON object")

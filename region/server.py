@@ -7,6 +7,7 @@ makes no decisions.
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from typing import Any, Final, Optional, Protocol
 
@@ -19,6 +20,8 @@ from anabranch.region.client_connection import (
     ClientConnection,
 )
 from anabranch.region.engine.settings import Settings
+
+log = logging.getLogger(__name__)
 
 BACKLOG: Final = 511
 
@@ -196,14 +199,22 @@ def _format_address(name: object) -> str:
 
 
 def _set_socket_options(transport: asyncio.Transport, keepalive_s: int) -> None:
-    """Sends small replies without delay, and probes idle clients to find dead connections."""
+    """Sends small replies without delay, and probes idle clients to find dead connections.
+
+    A client is served as well if the system refuses an option.
+    """
     sock = transport.get_extra_info("socket")
     if sock is None:
         return
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    options = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)]
     if keepalive_s > 0:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        options.append((socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1))
         if hasattr(socket, "TCP_KEEPIDLE"):
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, keepalive_s)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, max(1, keepalive_s // 3))
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
+            options.append((socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, keepalive_s))
+            options.append((socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, max(1, keepalive_s // 3)))
+            options.append((socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3))
+    try:
+        for level, option, value in options:
+            sock.setsockopt(level, option, value)
+    except OSError as error:
+        log.warning("a client is served without options of its socket: %s", error)

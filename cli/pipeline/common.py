@@ -20,6 +20,8 @@ import typer
 from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, RegionAddress, find
 from anabranch.cli.client import RegionClient
 from anabranch.cli.errors import CliError, Unreachable, UsageError
+from anabranch.cli.files import checked_json
+from anabranch.cli.interrupting import end_as_after_ctrl_c
 from anabranch.cli.passwords import find_password
 from anabranch.cli.signatures import as_command, option, own_options
 from anabranch.cli.terminal import table
@@ -105,6 +107,8 @@ def takes_regions(
             **own: Any,
         ) -> None:
             checked_json(json_file)
+            # A signal stops Spark, and removes the files with its settings and the password.
+            end_as_after_ctrl_c()
             work = command(**own)
             with regions_of(cluster, at, password, password_file, master) as regions:
                 perform(
@@ -242,12 +246,6 @@ def _print(report: Report) -> None:
         # Names of streams and groups may hold newlines.
         rows = [[one_line(cell) for cell in row] for row in one.rows]
         print("\n".join(table(one.heads, rows, one.right, width)))
-
-
-def checked_json(path: Path | None) -> None:
-    """UsageError if the file of ``--json`` cannot be written, before a job has worked for hours."""
-    if path is not None and not path.absolute().parent.is_dir():
-        raise UsageError(f"--json: there is no directory {path.absolute().parent}")
 
 
 def directory(option: str, text: str) -> Path:

@@ -8,12 +8,13 @@ import typer
 
 from anabranch.cli import simulate
 from anabranch.cli.errors import UsageError
+from anabranch.cli.files import checked_json
+from anabranch.cli.interrupting import end_as_after_ctrl_c
 from anabranch.cli.pipeline.common import (
     ConfOption,
     JsonOption,
     MasterOption,
     ParquetOption,
-    checked_json,
     perform,
 )
 from anabranch.pipeline.jobs.session import LOCAL
@@ -44,6 +45,7 @@ def sweep(
     """
     simulate.need_simulator()
     checked_json(json_file)
+    end_as_after_ctrl_c()
     from anabranch.pipeline.jobs.sweep import job
     from anabranch.sim.seeds import SeedsError, in_range
     from anabranch.sim.sweep import Task

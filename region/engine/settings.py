@@ -371,7 +371,13 @@ ALL: list[Setting] = [
         is_bytes=True,
     ),
     Setting("timeout", 0, "Seconds after which an idle client is closed; 0: never."),
-    Setting("tcp-keepalive", 300, "Seconds between keep-alive probes to clients."),
+    # Linux refuses more.
+    Setting(
+        "tcp-keepalive",
+        300,
+        "Seconds between keep-alive probes to clients; 0: none.",
+        maximum=32767,
+    ),
     Setting("requirepass", "", "Password that AUTH must give; empty: none."),
     Setting(
         "enable-debug-command",

@@ -16,6 +16,7 @@ Reading order:
 - `virtual`: a cluster in the simulator's world, in virtual time.
 - `drawing`: a run in virtual time as a timeline, for a drawing.
 - `wire`: a small blocking RESP2 client.
+- `judged`: the commands that the judges of the simulator cannot follow.
 - `processes`: regions as processes on this machine.
 - `outages`: kills, restarts and pauses of these processes.
 - `live`: a cluster of real regions, over TCP.

@@ -89,6 +89,7 @@ def run_virtually(
     """
     from anabranch.sim.scenario import virtual
     from anabranch.sim.scenario.drawing import run_recorded
+    from anabranch.sim.scenario.judged import not_judged
 
     scenarios, failed = _loaded(paths, report)
     files: dict[Path, Path] = {}
@@ -97,6 +98,9 @@ def run_virtually(
         files = targets(scenario_files(paths), drawing.out, is_one)
     for scenario in scenarios:
         begun = time.monotonic()
+        if mismatches := not_judged(scenario):
+            failed += _tell(report, scenario, mismatches, begun)
+            continue
         if drawing is None:
             mismatches, _ = virtual.run_virtually(scenario)
         else:

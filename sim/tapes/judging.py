@@ -21,7 +21,7 @@ from anabranch.region.engine.replies import ErrorReply
 from anabranch.sim import calls
 from anabranch.sim.calls import Call
 from anabranch.sim.tapes.base import begin
-from anabranch.sim.tapes.reading import Beginning, CutSent, Frame, Joined, frames, owner
+from anabranch.sim.tapes.reading import Beginning, CutSent, Frame, Joined, frames, number_of, owner
 from anabranch.sim.twin.core import TwinCore
 from anabranch.sim.twin.dispatch import HANDLERS, UNJUDGED, run
 from anabranch.sim.twin.join import Frozen
@@ -123,7 +123,7 @@ class Judge:
 
     def __init__(self, files: list[Path]) -> None:
         by_region: dict[int, tuple[str, list[Path]]] = {}
-        for file in sorted(files, key=lambda one: int(one.stem)):
+        for file in sorted(files, key=number_of):
             region, name = owner(file)
             by_region.setdefault(region, (name, []))[1].append(file)
         self.replays: Final = [

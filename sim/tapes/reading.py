@@ -40,6 +40,13 @@ class TapeError(Exception):
     """A file is no tape, or is damaged. The text names it."""
 
 
+def number_of(file: Path) -> int:
+    """The number of a tape, which is its name: later tapes of a region have higher numbers."""
+    if not file.stem.isdecimal():
+        raise TapeError(f"{file} is no tape: tapes are named by their number, as 1.tape")
+    return int(file.stem)
+
+
 def owner(file: Path) -> tuple[int, str]:
     """(region_id, name) of the region that wrote a tape."""
     region, name, _ = _head(file)

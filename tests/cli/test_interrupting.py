@@ -14,23 +14,27 @@ from typing import Any
 
 import pytest
 
-from anabranch.cli.interrupting import Interruption
+from anabranch.cli.interrupting import Interruption, end_as_after_ctrl_c
 from tests.support.cluster import child_env
 
 
 @contextmanager
-def handled_by(handler: Any) -> Iterator[None]:
-    """SIGINT has this handler for a while."""
-    former = signal.signal(signal.SIGINT, handler)
+def handled_by(handler: Any, number: signal.Signals = signal.SIGINT) -> Iterator[None]:
+    """The signal has this handler for a while."""
+    former = signal.signal(number, handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, former)
+        signal.signal(number, former)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+
+
+@pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_is_noted_and_raises_nothing(number: signal.Signals) -> None:
-    before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
+    """A closed terminal once ended `link flap` at once, and the link stayed cut (SIGHUP)."""
+    before = {one: signal.getsignal(one) for one in SIGNALS}
     with Interruption() as interruption:
         assert not interruption.is_noted
         os.kill(os.getpid(), number)
@@ -46,6 +50,26 @@ def test_a_signal_is_noted_where_a_shell_script_ignores_it() -> None:
             interruption.sleep(60)
             assert interruption.is_noted
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+def test_a_hangup_that_nohup_ignores_stays_ignored() -> None:
+    with handled_by(signal.SIG_IGN, signal.SIGHUP):
+        with Interruption() as interruption:
+            os.kill(os.getpid(), signal.SIGHUP)
+            interruption.sleep(0.05)
+            assert not interruption.is_noted
+        end_as_after_ctrl_c()
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_as_ctrl_c_does(number: signal.Signals) -> None:
+    """Links stayed cut, and a recording was lost, when a terminal was closed (SIGHUP)."""
+    with handled_by(signal.SIG_DFL, signal.SIGTERM), handled_by(signal.SIG_DFL, signal.SIGHUP):
+        end_as_after_ctrl_c()
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), number)
+            time.sleep(1)
 
 
 def test_a_second_signal_interrupts_at_once() -> None:

@@ -7,6 +7,7 @@ import resource
 import socket
 import sqlite3
 import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -117,6 +118,10 @@ def told(result: subprocess.CompletedProcess[str], code: int, *parts: str) -> No
         (["no\x1b[31msuch"], 2, "No such command 'no\\x1b[31msuch'"),
         (["up", "--resp-port", "65535"], 2, "--resp-port must leave room for 3 ports"),
         (["scenario", "run", "nowhere.md", "--live"], 2, "no such file: nowhere.md"),
+        (["judge", "nowhere"], 2, "there is no nowhere"),
+        (["simulate", "--json", "no/where"], 2, "--json: there is no directory"),
+        (["simulate", "--json", "."], 2, "--json: . is a directory; name a file"),
+        (["up", "--regions", "us,console"], 2, "'console' names the log of the console"),
         (["scenario", "record"], 2, "Missing argument"),
         (["scenario", "record", "no/where.md"], 2, "there is no directory no"),
         (["scenario", "record", "new.md"], 1, "there is no anabranch-data/cluster.toml"),
@@ -385,10 +390,41 @@ def test_help_names_every_option(tmp_path: Path) -> None:
         assert text.returncode == 0 and flag in text.stdout
 
 
-def test_an_output_that_is_full_ends_with_a_line(tmp_path: Path) -> None:
+def test_a_file_that_has_no_name_of_a_tape(tmp_path: Path) -> None:
+    (tmp_path / "x.tape").write_bytes(b"")
+    told(anabranch("judge", "x.tape", cwd=tmp_path), 1, "x.tape is no tape: tapes are named by")
+
+
+def test_a_closed_output_is_no_bug(tmp_path: Path) -> None:
+    """Some daemons close the standard streams. Commands that asked for the width of the terminal
+    ended with a traceback, and the first socket had the number of stdout."""
+    program = (
+        "import os; from anabranch.cli import terminal; terminal.guard_streams();"
+        " print(terminal.width()); print('told', file=__import__('sys').stderr);"
+        " assert os.open(os.devnull, os.O_RDONLY) > 2"
+    )
+    result = subprocess.run(
+        ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-P", "-c", program],
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env=child_env(),
+        timeout=60,
+        check=False,
+    )
+    assert (result.returncode, result.stderr) == (0, "told\n")
+
+
+FILE = "| Time | us | eu |\n|---|---|---|\n| t1 | `XLEN x` → 0 | |\n"
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["scenario", "run", "file.md"]])
+def test_an_output_that_is_full_ends_with_a_line(tmp_path: Path, arguments: list[str]) -> None:
+    """Most commands once reported success, because nothing was written before Python's end."""
+    (tmp_path / "file.md").write_text(FILE, encoding="utf-8")
     with Path("/dev/full").open("wb") as full:
         result = subprocess.run(
-            [*build.command(), "--help"],
+            [*build.command(), *arguments],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,

@@ -118,6 +118,8 @@ def test_streams_have_metrics_of_their_own_behind_a_limit() -> None:
         ("für".encode(), "für"),
         (b"\xff\n", "\\xff\\n"),
         (b"a\x1b[2J", "a\\x1b[2J"),
+        # As text, the same as a line break. Two series once had one label value.
+        (b"\\n", "\\\\n"),
     ],
 )
 def test_labels(name: bytes, label: str) -> None:

@@ -110,6 +110,11 @@ def test_the_page_says_what_changes_at_run_time() -> None:
     assert {name for name, row in ROWS.items() if row[1] == "only this value"} == fixed
 
 
+def test_no_keep_alive_time_that_linux_refuses() -> None:
+    with pytest.raises(ValueError, match="between 0 and 32767, not 32768"):
+        BY_NAME["tcp-keepalive"].parse("32768")
+
+
 def test_a_setting_with_one_value_takes_no_other() -> None:
     settings = Settings()
     settings.set("maxmemory", "0")

@@ -52,6 +52,19 @@ def test_maxclients(play: Play) -> None:
     play(story, {"maxclients": 1})
 
 
+def test_a_client_is_served_if_the_system_refuses_an_option(play: Play) -> None:
+    """Linux takes no keep-alive time above 32767 s. The exception once left the client without an
+    answer, and without an end, so the setting could not be set back."""
+
+    async def story(region: StubRegion) -> None:
+        region.settings.values["tcp-keepalive"] = 40_000
+        client = await connect(region)
+        client.send(b"PING\r\n")
+        await client.expect(b"+PONG\r\n")
+
+    play(story)
+
+
 def test_half_closed_clients_are_answered_first(play: Play) -> None:
     async def story(region: StubRegion) -> None:
         client = await connect(region)

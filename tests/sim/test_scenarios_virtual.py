@@ -51,6 +51,18 @@ def test_the_command(tmp_path: Path) -> None:
     assert "2 scenarios, 2 failed" in bad.output
 
 
+def test_what_judges_cannot_follow_is_named(tmp_path: Path) -> None:
+    """These commands were once reported as violations, and a password ended the run."""
+    cells = ["`XADD s * a 1`", "`hello 3`", "`CONFIG SET timeout 1 requirepass x`", "`XLEN s`"]
+    rows = "".join(f"| t{n} | {cell} | |\n" for n, cell in enumerate(cells))
+    table = "| Time | us | eu |\n| --- | --- | --- |\n"
+    (tmp_path / "judged.md").write_text(f"---\njudges: all\n---\n{table}{rows}", encoding="utf-8")
+    found = CliRunner().invoke(application(), ["scenario", "run", str(tmp_path)])
+    assert found.exit_code == 1
+    assert re.findall(r"judged\.md:(\d+): .*\n", found.output) == ["7", "8"]
+    assert "leave it out, or write judges: none" in found.output
+
+
 def test_files_stand_where_they_can_be_run() -> None:
     assert not [path.stem for path in FILES if only_simulated(load(path))]
     assert not [path.stem for path in STORIES if not only_simulated(load(path))]

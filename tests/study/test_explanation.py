@@ -326,6 +326,15 @@ def test_the_story_of_a_key() -> None:
     ]
 
 
+def test_a_long_value_is_cut_in_the_story() -> None:
+    """`log` and the page of the console once had values of many megabytes whole."""
+    cluster = Cluster()
+    cluster.call("us", "XADD", "a", "IDMP", "p" * 500, "i", "*", "f" * 161, "v" * 160)
+    telling = Telling(cluster.call("us", "CRDT.HISTORY", "a"))
+    (line,) = story(telling, Names(NAMES))
+    assert f" {'f' * 160}… {'v' * 160} (pair {'p' * 160}…, i)" in line
+
+
 # -- found by `test_explained_histories`: facts that the logs contradicted, or could have told
 
 

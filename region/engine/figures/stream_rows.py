@@ -16,6 +16,7 @@ from xxhash import xxh3_64_hexdigest
 from anabranch.crdt import undelivered
 from anabranch.crdt.groups import Group
 from anabranch.crdt.stream import Stream
+from anabranch.escapes import shown
 from anabranch.region.engine.figures.figure import GAUGE, Figure, Labelled, Values, View
 
 # Most characters of a label value.
@@ -25,14 +26,10 @@ _LABEL_MAX: Final = 100
 def label_of(name: bytes) -> str:
     """The label value of a key or of a group.
 
-    Control characters and bytes that are not UTF-8 are escaped. A long name is cut, and a hash
-    follows, so that different names have different label values.
+    Backslashes, control characters and bytes that are not UTF-8 are escaped. A long name is cut,
+    and a hash follows, so that different names have different label values.
     """
-    text = name.decode("utf-8", "backslashreplace")
-    if not text.isprintable():
-        text = "".join(
-            one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
-        )
+    text = shown(name)
     if len(text) > _LABEL_MAX:
         text = f"{text[:_LABEL_MAX]}…{xxh3_64_hexdigest(name)}"
     return text

@@ -1,0 +1,22 @@
+"""Which regions were said to be lost (S13.8): what they hold is not in the cluster any more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from anabranch.cli.client import RegionClient
+
+
+def lost_regions(clients: Iterable[RegionClient]) -> set[int]:
+    """The region_ids of the lost regions, as far as these regions tell.
+
+    A lost region says so itself once a link has told it. What it calls lost counts for nothing.
+    """
+    lost: set[int] = set()
+    for client in clients:
+        facts = client.info("crdt")
+        if facts["crdt_state"] == "lost":
+            lost.add(int(facts["crdt_region_id"]))
+        else:
+            lost |= {peer.region_id for peer in client.peers() if peer.lost}
+    return lost

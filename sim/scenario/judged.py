@@ -1,0 +1,40 @@
+"""The commands of a scenario that the judges cannot follow, for files with `judges: all`.
+
+They concern the connection or the process instead of data, and the twin does not carry them out.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from anabranch.region.engine import registry
+from anabranch.sim.scenario.model import Call, Scenario
+from anabranch.sim.scenario.runner import Mismatch
+from anabranch.sim.twin.dispatch import HANDLERS, UNJUDGED
+
+_TRANSACTIONS: Final = frozenset((b"MULTI", b"EXEC", b"DISCARD", b"WATCH", b"UNWATCH"))
+
+
+def not_judged(scenario: Scenario) -> list[Mismatch]:
+    """A mismatch for each such command; none if no judges watch."""
+    if not scenario.judged:
+        return []
+    known = registry.commands().keys() - HANDLERS.keys() - UNJUDGED - _TRANSACTIONS
+    return [
+        Mismatch(
+            scenario.path,
+            call.line,
+            call.time,
+            scenario.name_of(call.region),
+            " ".join(word.decode("utf-8", "backslashreplace") for word in call.argv[:3]),
+            "commands that the judges can follow (judges: all)",
+            "one that they cannot: leave it out, or write judges: none",
+        )
+        for call in scenario.calls()
+        if call.argv[0].upper() in known or _sets_password(call)
+    ]
+
+
+def _sets_password(call: Call) -> bool:
+    words = [word.upper() for word in call.argv]
+    return words[:2] == [b"CONFIG", b"SET"] and b"REQUIREPASS" in words[2::2]

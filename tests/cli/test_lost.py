@@ -1,0 +1,83 @@
+"""What regions that were said to be lost hold does not count (S13.8)."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from anabranch.cli import export
+from anabranch.cli.addresses import RegionAddress
+from anabranch.cli.client import PeerFacts, RegionClient
+from anabranch.cli.errors import CliError
+from anabranch.cli.lost import lost_regions
+
+US, EU, AP = 1, 2, 3
+
+
+class FakeRegion:
+    """A region that serves or is lost, calls some regions lost, and has a vector."""
+
+    def __init__(
+        self, region_id: int, calls_lost: tuple[int, ...] = (), state: str = "serving", eu: int = 0
+    ) -> None:
+        self.region_id = region_id
+        self._calls_lost = calls_lost
+        self._state = state
+        self._eu = eu
+
+    def __enter__(self) -> FakeRegion:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def info(self, *section: str) -> dict[str, str]:
+        return {"crdt_state": self._state, "crdt_region_id": str(self.region_id)}
+
+    def peers(self) -> list[PeerFacts]:
+        return [
+            PeerFacts({"region_id": one, "lost": one in self._calls_lost})
+            for one in (US, EU, AP)
+            if one != self.region_id
+        ]
+
+    def vector(self) -> dict[int, int]:
+        return {EU: self._eu}
+
+
+def lost(*regions: FakeRegion) -> set[int]:
+    return lost_regions(cast("list[RegionClient]", regions))
+
+
+def test_a_lost_region_says_so_or_others_say_it() -> None:
+    assert lost(FakeRegion(US), FakeRegion(EU)) == set()
+    assert lost(FakeRegion(US), FakeRegion(EU, state="lost")) == {EU}
+    assert lost(FakeRegion(US, calls_lost=(EU, AP)), FakeRegion(EU)) == {EU, AP}
+
+
+def test_what_a_lost_region_calls_lost_counts_for_nothing() -> None:
+    assert lost(FakeRegion(EU, calls_lost=(US,), state="lost"), FakeRegion(US)) == {EU}
+
+
+def held(monkeypatch: pytest.MonkeyPatch, others: list[FakeRegion]) -> int:
+    """What `export` takes as held by these regions, of the effects of eu."""
+    by_name = {str(one.region_id): one for one in others}
+
+    def client(address: str, name: str, password: Any) -> FakeRegion:
+        return by_name[name]
+
+    monkeypatch.setattr(export, "RegionClient", client)
+    places = [RegionAddress(name, one.region_id, "") for name, one in by_name.items()]
+    return export._held_by_others(RegionAddress("eu", EU, ""), places, None)
+
+
+def test_regions_that_were_lost_together_do_not_vouch_for_each_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`export` once wrote nothing: what eu alone had, ap had as well, and both were lost."""
+    us, ap = FakeRegion(US, calls_lost=(EU, AP), eu=3), FakeRegion(AP, state="lost", eu=5)
+    assert held(monkeypatch, [us, ap]) == held(monkeypatch, [ap, us]) == 3
+    assert held(monkeypatch, [FakeRegion(US, calls_lost=(EU,), eu=3), FakeRegion(AP, eu=5)]) == 5
+    with pytest.raises(CliError, match="all other regions were said to be lost, too"):
+        held(monkeypatch, [ap])
