@@ -12,6 +12,7 @@ Reading order:
 - `addresses`: finds the regions of a running cluster.
 - `passwords`: finds the password of the regions.
 - `client`: asks one region over RESP3.
+- `lost`: which regions were said to be lost.
 - `ports`: whether a port is free, and which process holds it.
 - `serve`: `anabranch serve`, one region in this process.
 - `up`: `anabranch up`, a cluster on this machine.
@@ -31,7 +32,6 @@ Reading order:
 - `diff`: `anabranch diff`, the differences between two regions.
 - `whatif`: `anabranch whatif region-lost`, what a loss of a region would cost.
 - `data`: `anabranch check`, `backup`, `restore` and `repair`, a region's data directory.
-- `lost`: which regions were said to be lost.
 - `export`: `anabranch export`, what only a lost region holds.
 - `members`: `anabranch member lost`, ends the waiting for a lost region.
 - `scenario`: `anabranch scenario run`, calls `sim.scenario`.

@@ -48,8 +48,8 @@ def export(
     """Write the entries that only REGION holds to FILE, as XADD commands.
 
     Meant for a region that was said to be lost and came back: nothing is taken from it any more.
-    `redis-cli --pipe < FILE` adds the entries in another region. Entries of the region that any of
-    the other regions holds are left out; a region that was said to be lost, too, does not count.
+    `redis-cli --pipe < FILE` adds the entries in another region. Entries that any other region
+    holds are left out, unless that region was said to be lost, too.
     """
     places = find(cluster, at, password)
     place = named(places, region)

@@ -1,6 +1,6 @@
 """How SIGINT, SIGTERM and SIGHUP end a command that has something to end first.
 
-SIGHUP comes when the terminal is closed or a connection to the machine ends. Under `nohup` it is
+SIGHUP comes when the terminal is closed or a connection to the machine ends. Under nohup it is
 ignored, and stays so.
 """
 
@@ -31,7 +31,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 class Interruption:
-    """Notes the first of these signals, so that a loop can end between two of its steps.
+    """Notes the first SIGINT, SIGTERM or SIGHUP, so that a loop can end between two of its steps.
 
     KeyboardInterrupt can be raised anywhere: in a finalizer, where Python drops it, or inside a
     thread pool, which may then wait for ever. It is not raised at all where a shell script started

@@ -1,4 +1,4 @@
-"""Which regions were said to be lost (S13.8): what they hold is not in the cluster any more."""
+"""Which regions were said to be lost (S13.8): what only they hold is not in the cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ def lost_regions(clients: Iterable[RegionClient]) -> set[int]:
     lost: set[int] = set()
     for client in clients:
         facts = client.info("crdt")
-        if facts["crdt_state"] == "lost":
+        # The state of a region whose disk fails is another one.
+        if facts["crdt_called_lost_by"]:
             lost.add(int(facts["crdt_region_id"]))
         else:
             lost |= {peer.region_id for peer in client.peers() if peer.lost}

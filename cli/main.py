@@ -133,29 +133,45 @@ def main() -> None:
     """Runs the command line.
 
     An error ends it with one line on stderr: code 1 if the cluster or the machine is at fault, code
-    2 if an argument or a file of options is.
+    2 if an argument or a file of options is. So does an output that cannot be written, unless the
+    reader of a pipe has gone.
     """
     guard_streams()
+    code = _outcome()
     try:
-        try:
-            application(sys.argv[1] if len(sys.argv) > 1 else "")()
-        finally:
-            # At its end Python would drop what cannot be written, and report success.
-            sys.stdout.flush()
-    except CliError as error:
-        print(f"anabranch: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except BrokenPipeError:
-        sys.exit(0)
+        # At its end Python would drop what cannot be written, and report success.
+        sys.stdout.flush()
     except OSError as error:
-        # A file that cannot be read or written, or an output that cannot take more.
-        where = f"{error.filename}: " if error.filename is not None else ""
-        print(f"anabranch: {where}{error.strerror or error}", file=sys.stderr)
+        if not isinstance(error, BrokenPipeError):
+            code = code or _told(error)
         # Python flushes stdout once more when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        sys.exit(1)
+    sys.exit(code)
+
+
+def _outcome() -> int:
+    """Runs the command, and tells its error. Returns the exit code."""
+    try:
+        application(sys.argv[1] if len(sys.argv) > 1 else "")()
+    except CliError as error:
+        print(f"anabranch: {error}", file=sys.stderr)
+        return error.exit_code
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        return 0
+    except OSError as error:
+        return _told(error)
+    return 0
+
+
+def _told(error: OSError) -> int:
+    """Tells of a file that cannot be read or written, or an output that cannot take more."""
+    where = f"{error.filename}: " if error.filename is not None else ""
+    print(f"anabranch: {where}{error.strerror or error}", file=sys.stderr)
+    return 1
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-# Numbers of stdin, stdout and stderr are below.
+# The numbers of stdin, stdout and stderr are below.
 _STREAMS: Final = 3
 # In a narrower terminal, lines are not broken further.
 _COLUMNS_LEAST: Final = 40
@@ -110,18 +110,26 @@ def guard_streams() -> None:
 
     A stream that is closed, as some daemons close them, becomes one that drops what is written.
     """
-    if sys.stdout is None or sys.stderr is None:
-        _fill_gaps()
-    sys.stdout = _guarded(sys.stdout)
-    sys.stderr = _guarded(sys.stderr, line_buffering=True)
+    for number in range(_STREAMS):
+        _open_if_closed(number)
+    sys.stdout = _dropping(1) if sys.stdout is None else _guarded(sys.stdout)
+    sys.stderr = _dropping(2) if sys.stderr is None else _guarded(sys.stderr, line_buffering=True)
 
 
-def _fill_gaps() -> None:
-    """Opens the standard streams that are closed, so that no file or socket gets their numbers."""
-    while os.open(os.devnull, os.O_RDWR) < _STREAMS:
-        pass
-    sys.stdout = sys.stdout or os.fdopen(1, "w")
-    sys.stderr = sys.stderr or os.fdopen(2, "w")
+def _open_if_closed(number: int) -> None:
+    """Gives a closed standard stream a file, so that no other file or socket gets its number.
+
+    The lower ones must be open. Processes that this one starts inherit it.
+    """
+    try:
+        os.fstat(number)
+    except OSError:
+        os.open(os.devnull, os.O_RDWR)
+        os.set_inheritable(number, True)
+
+
+def _dropping(number: int) -> Output:
+    return Output(open(number, "wb", closefd=False), "utf-8", "backslashreplace")
 
 
 def _guarded(stream: TextIO, line_buffering: bool = False) -> TextIO:

@@ -228,8 +228,6 @@ def up(
     if config is not None:
         config = config.resolve()
         extra += ["--config", str(config)]
-    if regions is not None and "console" in regions.split(","):
-        raise UsageError("--regions: 'console' names the log of the console; use another name")
     with ExitStack() as stack:
         if ephemeral:
             directory = Path(tempfile.mkdtemp(prefix="anabranch-"))
@@ -272,7 +270,10 @@ def _console(places: list[RegionAddress], file: Path, port: int) -> Console | No
         )
         return None
     line = [*build.command(), "console", "--cluster", str(file), "--listen", str(listen)]
-    return Console(page_address(listen), line, file.parent / "console.log")
+    # The log of a region has its name.
+    is_taken = any(place.name == "console" for place in places)
+    log = "console-page.log" if is_taken else "console.log"
+    return Console(page_address(listen), line, file.parent / log)
 
 
 def _planned(

@@ -122,7 +122,7 @@ class IdempotentAdds:
         return Adds(self.names, self.data, self.ms, self.seq - SEQ_STRIDE, counter)
 
 
-# Seqs from which on few entries of their ms can follow. Compiled code compares numbers below it
+# After lower seqs, more than `ROOM_MAX` entries can follow. Compiled code compares such numbers
 # without a call.
 _HIGH_SEQ: Final = 1 << 61
 # More entries than anybody adds at once.

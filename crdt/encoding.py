@@ -33,7 +33,7 @@ def put_varint(out: bytearray, value: int) -> None:
 
 
 def varint(value: int) -> bytes:
-    if value < len(_SHORT):
+    if 0 <= value < len(_SHORT):
         return _SHORT[value]
     out = bytearray()
     put_varint(out, value)
@@ -64,6 +64,8 @@ def put_vector(out: bytearray, vector: Vector) -> None:
 
 def write_varint(out: BytesWriter, value: int) -> None:
     """As `put_varint`, into a buffer that compiled code appends to faster."""
+    if value < 0:
+        raise ValueError(f"a varint is not below 0, as {value} is")
     while value > _SMALL_MAX:
         out.append((value & 127) | 128)
         value >>= 7

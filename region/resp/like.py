@@ -16,8 +16,9 @@ from mypy_extensions import i64
 from anabranch.crdt.encoding import stands_at, write_part, write_varint
 from anabranch.crdt.node import FOLLOWS
 
-# No further command is taken once those taken have so many bytes: so a run of adds makes a block of
-# the effect log little larger.
+# No further command is taken once the entries of those taken have so many bytes, or, where each has
+# an effect of its own, which has about the bytes of its command, the commands. So a run of adds
+# makes a block of the effect log little larger.
 BYTES_MAX: Final = 64 << 10
 
 
@@ -108,8 +109,7 @@ class LikeCommands:
         out = adds.out
         # Idempotent adds, and those to other keys, have another argument before the values.
         self._first_value = 1 if adds.other_at else 0
-        # An effect has about the bytes of its command.
-        offset_end = self.offset + BYTES_MAX
+        offset_end = self.offset + BYTES_MAX if adds.notes_each else i64(len(self._data))
         count = 0
         while (
             count < count_max
@@ -197,8 +197,8 @@ class LikeCommands:
     def _put(self, adds: LikeAdds) -> None:
         """Appends the values of the command at hand, and notes the argument before them.
 
-        To read several arguments again takes less than to note where each lies. `_is_like` has read
-        the only one last.
+        To read several arguments again takes less than to note where each lies. If there is only
+        one, `_is_like` has just read it, and `_start` and `_stop` still describe it.
         """
         at = self.offset
         are_several = len(self._texts) > 1

@@ -1,6 +1,6 @@
 """The commands of a scenario that the judges cannot follow, for files with `judges: all`.
 
-They concern the connection or the process instead of data, and the twin does not carry them out.
+The twin does not carry them out: most concern the connection or the process instead of data.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def not_judged(scenario: Scenario) -> list[Mismatch]:
     """A mismatch for each such command; none if no judges watch."""
     if not scenario.judged:
         return []
-    known = registry.commands().keys() - HANDLERS.keys() - UNJUDGED - _TRANSACTIONS
+    refused = commands_refused()
     return [
         Mismatch(
             scenario.path,
@@ -31,8 +31,13 @@ def not_judged(scenario: Scenario) -> list[Mismatch]:
             "one that they cannot: leave it out, or write judges: none",
         )
         for call in scenario.calls()
-        if call.argv[0].upper() in known or _sets_password(call)
+        if call.argv[0].upper() in refused or _sets_password(call)
     ]
+
+
+def commands_refused() -> set[bytes]:
+    """The names of commands that the engine knows, and the twin does not."""
+    return registry.commands().keys() - HANDLERS.keys() - UNJUDGED - _TRANSACTIONS
 
 
 def _sets_password(call: Call) -> bool:

@@ -19,11 +19,11 @@ class FakeRegion:
     """A region that serves or is lost, calls some regions lost, and has a vector."""
 
     def __init__(
-        self, region_id: int, calls_lost: tuple[int, ...] = (), state: str = "serving", eu: int = 0
+        self, region_id: int, calls_lost: tuple[int, ...] = (), called_by: str = "", eu: int = 0
     ) -> None:
         self.region_id = region_id
         self._calls_lost = calls_lost
-        self._state = state
+        self._called_by = called_by
         self._eu = eu
 
     def __enter__(self) -> FakeRegion:
@@ -33,7 +33,12 @@ class FakeRegion:
         pass
 
     def info(self, *section: str) -> dict[str, str]:
-        return {"crdt_state": self._state, "crdt_region_id": str(self.region_id)}
+        # A lost region whose disk fails has another state.
+        return {
+            "crdt_state": "failed",
+            "crdt_called_lost_by": self._called_by,
+            "crdt_region_id": str(self.region_id),
+        }
 
     def peers(self) -> list[PeerFacts]:
         return [
@@ -52,12 +57,12 @@ def lost(*regions: FakeRegion) -> set[int]:
 
 def test_a_lost_region_says_so_or_others_say_it() -> None:
     assert lost(FakeRegion(US), FakeRegion(EU)) == set()
-    assert lost(FakeRegion(US), FakeRegion(EU, state="lost")) == {EU}
+    assert lost(FakeRegion(US), FakeRegion(EU, called_by="us")) == {EU}
     assert lost(FakeRegion(US, calls_lost=(EU, AP)), FakeRegion(EU)) == {EU, AP}
 
 
 def test_what_a_lost_region_calls_lost_counts_for_nothing() -> None:
-    assert lost(FakeRegion(EU, calls_lost=(US,), state="lost"), FakeRegion(US)) == {EU}
+    assert lost(FakeRegion(EU, calls_lost=(US,), called_by="us"), FakeRegion(US)) == {EU}
 
 
 def held(monkeypatch: pytest.MonkeyPatch, others: list[FakeRegion]) -> int:
@@ -76,7 +81,7 @@ def test_regions_that_were_lost_together_do_not_vouch_for_each_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """`export` once wrote nothing: what eu alone had, ap had as well, and both were lost."""
-    us, ap = FakeRegion(US, calls_lost=(EU, AP), eu=3), FakeRegion(AP, state="lost", eu=5)
+    us, ap = FakeRegion(US, calls_lost=(EU, AP), eu=3), FakeRegion(AP, called_by="us", eu=5)
     assert held(monkeypatch, [us, ap]) == held(monkeypatch, [ap, us]) == 3
     assert held(monkeypatch, [FakeRegion(US, calls_lost=(EU,), eu=3), FakeRegion(AP, eu=5)]) == 5
     with pytest.raises(CliError, match="all other regions were said to be lost, too"):

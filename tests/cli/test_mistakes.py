@@ -121,7 +121,6 @@ def told(result: subprocess.CompletedProcess[str], code: int, *parts: str) -> No
         (["judge", "nowhere"], 2, "there is no nowhere"),
         (["simulate", "--json", "no/where"], 2, "--json: there is no directory"),
         (["simulate", "--json", "."], 2, "--json: . is a directory; name a file"),
-        (["up", "--regions", "us,console"], 2, "'console' names the log of the console"),
         (["scenario", "record"], 2, "Missing argument"),
         (["scenario", "record", "no/where.md"], 2, "there is no directory no"),
         (["scenario", "record", "new.md"], 1, "there is no anabranch-data/cluster.toml"),
@@ -395,16 +394,63 @@ def test_a_file_that_has_no_name_of_a_tape(tmp_path: Path) -> None:
     told(anabranch("judge", "x.tape", cwd=tmp_path), 1, "x.tape is no tape: tapes are named by")
 
 
-def test_a_closed_output_is_no_bug(tmp_path: Path) -> None:
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&-", "<&- >&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_no_bug(tmp_path: Path, closed: str) -> None:
     """Some daemons close the standard streams. Commands that asked for the width of the terminal
-    ended with a traceback, and the first socket had the number of stdout."""
+    ended with a traceback, and the first socket had the number of a stream."""
     program = (
-        "import os; from anabranch.cli import terminal; terminal.guard_streams();"
-        " print(terminal.width()); print('told', file=__import__('sys').stderr);"
-        " assert os.open(os.devnull, os.O_RDONLY) > 2"
+        "import os, pathlib, subprocess, sys; from anabranch.cli import main, terminal;"
+        " terminal.guard_streams(); print(terminal.width()); print('told', file=sys.stderr);"
+        " number = os.open(os.devnull, os.O_RDONLY); assert number == 3, number;"
+        " assert subprocess.run(['sh', '-c', 'echo to each; echo one >&2']).returncode == 0;"
+        " sys.argv = ['anabranch', '--version']; pathlib.Path('here').touch(); main.main()"
     )
     result = subprocess.run(
-        ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-P", "-c", program],
+        ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-P", "-c", program],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=child_env(),
+        timeout=60,
+        check=False,
+    )
+    assert result.returncode == 0, result
+    assert result.stderr == ("" if "2>" in closed else "told\none\n")
+    assert (tmp_path / "here").exists() and ("anabranch " in result.stdout) == (
+        ">&-" not in closed.split()
+    )
+
+
+FILE = "| Time | us | eu |\n|---|---|---|\n| t1 | `XLEN x` → 0 | |\n"
+
+
+ENDS = {
+    "0": "pass",
+    "1": "raise SystemExit(1)",
+    "2": "raise UsageError('why')",
+    "130": "raise KeyboardInterrupt",
+}
+
+
+@pytest.mark.parametrize("output", ["full", "gone"])
+@pytest.mark.parametrize("code", list(ENDS))
+def test_what_ends_a_command_is_told_though_its_output_is_not(
+    tmp_path: Path, code: str, output: str
+) -> None:
+    """Code and message stay those of the command, also if nobody reads its output any more."""
+    program = f"""
+import sys
+from anabranch.cli import main
+from anabranch.cli.errors import UsageError
+def command():
+    print("some output")
+    {ENDS[code]}
+main.application = lambda first: command
+main.main()
+"""
+    to = {"full": 'exec "$@" >/dev/full', "gone": '"$@" | :; exit ${PIPESTATUS[0]}'}[output]
+    result = subprocess.run(
+        ["bash", "-c", f"sleep 0; {to}", "bash", sys.executable, "-P", "-c", program],
         stderr=subprocess.PIPE,
         text=True,
         cwd=tmp_path,
@@ -412,10 +458,10 @@ def test_a_closed_output_is_no_bug(tmp_path: Path) -> None:
         timeout=60,
         check=False,
     )
-    assert (result.returncode, result.stderr) == (0, "told\n")
-
-
-FILE = "| Time | us | eu |\n|---|---|---|\n| t1 | `XLEN x` → 0 | |\n"
+    is_told = output == "full" and code == "0"
+    assert result.returncode == (1 if is_told else int(code)), result.stderr
+    lines = ["anabranch: why"] * (code == "2") + ["anabranch: No space left on device"] * is_told
+    assert result.stderr.splitlines() == lines
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["scenario", "run", "file.md"]])

@@ -24,8 +24,10 @@ from anabranch.crdt.encoding import (
     put_varint,
     put_vector,
     stands_at,
+    varint,
     with_length,
     write_part,
+    write_varint,
 )
 from anabranch.crdt.idempotency import PairLimits
 from anabranch.crdt.ids import SEQ_STRIDE, make
@@ -105,6 +107,14 @@ def test_parts_are_those_of_slices() -> None:
                 other = part[:at] + bytes([part[at] ^ 64]) + part[at + 1 :]
                 assert not stands_at(data, start, other)
     assert not stands_at(data, 95, data[95:] + b"x"), "the data end before the text"
+
+
+def test_a_number_below_0_is_no_varint() -> None:
+    for value in (-1, -129, -(1 << 70)):
+        with pytest.raises(ValueError):
+            varint(value)
+        with pytest.raises(ValueError):
+            write_varint(BytesWriter(), value)
 
 
 def test_the_word_of_an_entry_that_follows() -> None:

@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from anabranch.cli.main import application
+from anabranch.sim.scenario.judged import commands_refused
 from anabranch.sim.scenario.outages import only_simulated
 from anabranch.sim.scenario.parser import load, parse
 from anabranch.sim.scenario.running import scenario_files
@@ -61,6 +62,12 @@ def test_what_judges_cannot_follow_is_named(tmp_path: Path) -> None:
     assert found.exit_code == 1
     assert re.findall(r"judged\.md:(\d+): .*\n", found.output) == ["7", "8"]
     assert "leave it out, or write judges: none" in found.output
+
+
+def test_the_docs_name_what_judges_cannot_follow() -> None:
+    page = (ROOT / "docs" / "scenarios.md").read_text(encoding="utf-8")
+    (row,) = [line for line in page.splitlines() if line.startswith("| `judges` |")]
+    assert set(re.findall(r"`([A-Z.]+)`", row)) == {one.decode() for one in commands_refused()}
 
 
 def test_files_stand_where_they_can_be_run() -> None:
