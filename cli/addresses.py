@@ -118,7 +118,8 @@ def read_cluster(path: Path) -> ClusterFile:
         CliError: The file is missing or wrong. The error names the mistake and the right form.
     """
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        # Editors on Windows put a mark before UTF-8.
+        table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         advice = (
             "start a cluster here with `anabranch up`, or say where one is"
@@ -183,7 +184,7 @@ def toxiproxy_address(cluster: Path | None, at: list[str] | None) -> Address | N
         return None
     path = cluster_path(cluster)
     read_file(path)
-    table = tomllib.loads(path.read_text(encoding="utf-8")).get("toxiproxy")
+    table = tomllib.loads(path.read_text(encoding="utf-8-sig")).get("toxiproxy")
     if table is None:
         return None
     api = table.get("api") if isinstance(table, dict) else None
@@ -240,6 +241,9 @@ def find(
             places.append(RegionAddress(address, 0, address))
             continue
         region_id = int(facts.get("crdt_region_id", 0))
+        same = next((one for one in places if one.region_id == region_id != 0), None)
+        if same is not None:
+            raise UsageError(f"--at: {same.resp} and {address} are one region, {same.name}")
         places.append(RegionAddress(facts.get("crdt_region_name", address), region_id, address))
         unnamed |= members_of(facts)
     if len(down) == len(at):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from anabranch.answers import info_of, members_of, vector_of
-from anabranch.cli.errors import Refused, Unreachable, WrongPassword
+from anabranch.cli.errors import Refused, Unreachable, WrongPassword, WrongRegion
 from anabranch.cli.terminal import shown
 from anabranch.region.config import parse_address
 
@@ -66,6 +66,8 @@ class RegionClient:
         self.address = address
         self.name = name
         self._patience_s = patience_s
+        # Whether the region was asked for its name.
+        self._is_known = not name
         self._has_password = bool(password)
         self._connection = Connection(
             host=at.host,
@@ -86,11 +88,31 @@ class RegionClient:
         return f"{self.name} at {self.address}" if self.name else f"the region at {self.address}"
 
     def raw(self, *command: str | bytes | int) -> Any:
-        """The reply with bytes; raises Unreachable or Refused."""
+        """The reply with bytes; raises Unreachable, Refused, or WrongRegion."""
         return self.raw_many([command])[0]
 
     def raw_many(self, commands: Sequence[Sequence[str | bytes | int]]) -> list[Any]:
-        """The replies to commands that are sent together; raises Unreachable or Refused."""
+        """The replies to commands that are sent together; raises as `raw` does.
+
+        The first commands are sent only to the region that has the name given. A cluster file with
+        swapped addresses would otherwise cut, or declare lost, another region than its words say.
+        """
+        if not self._is_known:
+            self._is_known = True
+            try:
+                facts = info_of(self._exchange([("INFO", "crdt")])[0])
+            except Refused:
+                facts = {}
+            found = facts.get("crdt_region_name", self.name)
+            if found != self.name:
+                raise WrongRegion(
+                    f"the region at {self.address} is {found}, not {self.name}:"
+                    " correct the addresses or names in the cluster file"
+                )
+        return self._exchange(commands)
+
+    def _exchange(self, commands: Sequence[Sequence[str | bytes | int]]) -> list[Any]:
+        """Sends the commands; see `raw_many`."""
         import redis
 
         replies: list[Any] = []

@@ -23,5 +23,9 @@ class Refused(CliError):
     """A region answered with an error."""
 
 
+class WrongRegion(CliError):
+    """A region has another name than the one that the cluster file gives its address."""
+
+
 class WrongPassword(Refused):
     """A region asks for a password, or refuses the one that it was given."""

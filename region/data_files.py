@@ -128,7 +128,19 @@ def write_problem(directory: Path) -> str:
 
 def read_only_uri(path: Path) -> str:
     """The URI with which SQLite opens a file of any name without writing to it."""
-    return f"file:{quote(str(path.absolute()))}?mode=ro"
+    return f"file:{quote(os.fsencode(path.absolute()))}?mode=ro"
+
+
+def give_to_owner(directory: Path) -> None:
+    """Gives the files in a data directory to its owner, if this process is root.
+
+    `restore` and `repair` often run as root, and the region as a user of its own. Raises OSError.
+    """
+    if os.geteuid() != 0:
+        return
+    owner = directory.stat()
+    for path in directory.rglob("*"):
+        os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
 
 
 def missing_commits(wal_damage: str, position: int, mark: int) -> str:

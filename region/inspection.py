@@ -15,7 +15,13 @@ from pathlib import Path
 from typing import Final, Optional
 
 from anabranch.region.damaged_log import DamagedLog, Salvaged
-from anabranch.region.data_files import MARK_NAME, DataFiles, missing_commits, read_only_uri
+from anabranch.region.data_files import (
+    MARK_NAME,
+    DataFiles,
+    give_to_owner,
+    missing_commits,
+    read_only_uri,
+)
 from anabranch.region.database import FILE_NAME, Database
 from anabranch.region.engine.errors import Damaged, StorageError
 from anabranch.region.engine.settings import Settings
@@ -145,6 +151,7 @@ async def restore(file: Path, directory: Path) -> Inspection:
             _sync(copy)
             copy.rename(directory / FILE_NAME)
         (directory / MARK_NAME).unlink(missing_ok=True)
+        give_to_owner(directory)
     except (OSError, sqlite3.Error) as error:
         raise StorageError(f"cannot restore {file} to {directory}: {error}") from error
     return inspection
@@ -174,6 +181,7 @@ def set_aside(directory: Path) -> tuple[Path, Optional[Salvaged]]:
             file.rename(aside / file.name)
         if salvaged is not None:
             rebuilt.rename(path)
+        give_to_owner(directory)
     except (OSError, sqlite3.Error) as error:
         raise StorageError(f"cannot move the files in {directory}: {error}") from error
     return aside, salvaged

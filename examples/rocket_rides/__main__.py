@@ -8,6 +8,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+import redis
+
 from examples.rocket_rides import parts
 from examples.rocket_rides.database import DatabaseError
 from examples.rocket_rides.fleet import ProcessFailed
@@ -24,7 +26,8 @@ def main(arguments: Sequence[str]) -> int:
         from examples.rocket_rides import whole_run
 
         return whole_run.main(arguments)
-    except (LogError, DatabaseError, LoadError, ProcessFailed) as error:
+    except (LogError, DatabaseError, LoadError, ProcessFailed, redis.RedisError) as error:
+        # A region that does not answer, or asks for a password, too.
         print(f"rocket rides: {error}", file=sys.stderr)
         return 1
 

@@ -87,14 +87,24 @@ class Regions:
         self._link("DOWN")
 
     def heal(self) -> None:
-        """Ends the partition."""
+        """Ends the partition.
+
+        Raises:
+            redis.RedisError: A region did not answer; the links of all others are open.
+        """
         self._link("UP")
 
     def _link(self, state: str) -> None:
         first, *others = self.names
+        failed: list[redis.RedisError] = []
         for other in others:
-            self._clients[first].execute_command("CRDT.LINK", other, state)
-            self._clients[other].execute_command("CRDT.LINK", first, state)
+            for region, peer in ((first, other), (other, first)):
+                try:
+                    self._clients[region].execute_command("CRDT.LINK", peer, state)
+                except redis.RedisError as error:
+                    failed.append(error)
+        if failed:
+            raise failed[0]
 
     def are_level(self) -> bool:
         """Whether every region holds what the others hold, on disk."""

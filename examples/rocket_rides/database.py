@@ -79,7 +79,7 @@ def open_database(url: str, region: str) -> Database:
     Raises:
         DatabaseError: The URL is neither, psycopg is missing, or the server refuses.
     """
-    if url.startswith(SQLITE_PREFIX):
+    if url.startswith(SQLITE_PREFIX) and url != SQLITE_PREFIX:
         return SqliteDatabase(Path(url.removeprefix(SQLITE_PREFIX), f"{region}.sqlite"))
     if url.startswith(POSTGRES_PREFIXES):
         return PostgresDatabase(url, schema(region))
@@ -115,9 +115,12 @@ class SqliteDatabase:
     identity_type = "INTEGER PRIMARY KEY AUTOINCREMENT"
 
     def __init__(self, path: Path) -> None:
-        self._connection = sqlite3.connect(path, timeout=BUSY_PATIENCE_S, isolation_level=None)
-        self._connection.execute("PRAGMA journal_mode = WAL")
-        self._connection.execute("PRAGMA synchronous = FULL")
+        try:
+            self._connection = sqlite3.connect(path, timeout=BUSY_PATIENCE_S, isolation_level=None)
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            self._connection.execute("PRAGMA synchronous = FULL")
+        except sqlite3.Error as error:
+            raise DatabaseError(f"{path}: {error}") from None
 
     def run(self, work: Callable[[Transaction], T]) -> T:
         """See `Database.run`. The lock is waited for, so there is one attempt."""

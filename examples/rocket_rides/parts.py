@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 from examples.rocket_rides import api, consumer, spark_consumer, streamer, tables, trimmer
-from examples.rocket_rides.database import open_database
+from examples.rocket_rides.database import DatabaseError, open_database
 from examples.rocket_rides.mishaps import Mishaps
 from examples.rocket_rides.reconciliation import reconcile
 from examples.rocket_rides.ride_log import RideLog, endpoints
@@ -72,6 +72,9 @@ def _part(arguments: argparse.Namespace) -> int:
         databases = {one.name: open_database(arguments.database, one.name) for one in regions}
         if arguments.part == "trimmer":
             trimmer.run(trimmer.Trimmer(list(databases.values()), regions))
+        for name, database in databases.items():
+            if not tables.exists(database, arguments.database, name):
+                raise DatabaseError(f"{arguments.database} holds no run of the region {name}")
         differences = reconcile(databases, regions).differences
         print("\n".join(differences) or "all totals agree for every ride")
         return 1 if differences else 0

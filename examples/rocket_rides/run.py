@@ -10,8 +10,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Optional
+
+import redis
 
 from examples.rocket_rides import tables
 from examples.rocket_rides.cluster import Regions, free_row, start_regions
@@ -104,20 +107,30 @@ class Run:
         third = options.rides // 3
         rides = wanted_rides(options.rides, options.seed, self._regions.names)
         self._load("all regions are connected", rides[:third])
-        self._regions.cut()
-        cut_s = time.monotonic()
-        alone = f"{self._regions.names[0]} is cut off"
-        self._load(alone, rides[third : 2 * third])
-        if options.spark:
-            self._fleet.kill(self._spark_name())
-        self._settle(alone, self._are_sides_settled)
-        self._regions.heal()
-        partition_s = time.monotonic() - cut_s
+        partition_s = self._partition(rides[third : 2 * third])
         self._load("the partition is over", rides[2 * third :])
         self._settle(
             "the last rides", lambda: self._regions.are_level() and self._are_sides_settled()
         )
         return self._reconciled(begun_s, partition_s)
+
+    def _partition(self, rides: Sequence[WantedRide]) -> float:
+        """Sends rides while the first region is cut off; returns how long it was, in seconds."""
+        cut_s = time.monotonic()
+        alone = f"{self._regions.names[0]} is cut off"
+        try:
+            self._regions.cut()
+            self._load(alone, rides)
+            if self._options.spark:
+                self._fleet.kill(self._spark_name())
+            self._settle(alone, self._are_sides_settled)
+        except BaseException:
+            # The regions may be those of somebody else, who goes on to use them.
+            with suppress(redis.RedisError):
+                self._regions.heal()
+            raise
+        self._regions.heal()
+        return time.monotonic() - cut_s
 
     def _reconciled(self, begun_s: float, partition_s: float) -> Outcome:
         self._fleet.end("trimmer")

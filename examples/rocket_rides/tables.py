@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from examples.rocket_rides.database import (
@@ -76,8 +77,13 @@ def create(url: str, region: str, consumers: Sequence[Registration]) -> None:
     The trimmer heeds a consumer from its registration on.
 
     Raises:
-        DatabaseError: The region has a database already.
+        DatabaseError: The region has a database already, or there can be none.
     """
+    if url.startswith(SQLITE_PREFIX):
+        try:
+            Path(url.removeprefix(SQLITE_PREFIX)).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise DatabaseError(f"cannot make the directory of the databases: {error}") from None
     database = open_database(url, region)
     # The number tells this database from one that had the same record IDs before it.
     producer = f"{region}-{secrets.token_hex(8)}"
@@ -91,7 +97,7 @@ def create(url: str, region: str, consumers: Sequence[Registration]) -> None:
         transaction.write_many("INSERT INTO consumers VALUES (?, ?, 0, 0, 0)", consumers)
 
     try:
-        if database.run(lambda transaction: _exists(transaction, url, region)):
+        if exists(database, url, region):
             raise DatabaseError(
                 f"the database of {region} holds a former run: take another --database, or remove"
                 f" {schema(region) if url.startswith('postgres') else f'{region}.sqlite'} there"
@@ -101,7 +107,8 @@ def create(url: str, region: str, consumers: Sequence[Registration]) -> None:
         database.close()
 
 
-def _exists(transaction: Transaction, url: str, region: str) -> bool:
+def exists(database: Database, url: str, region: str) -> bool:
+    """Whether the database of a region has the tables of a run."""
     if url.startswith(SQLITE_PREFIX):
         sql, name = "SELECT 1 FROM sqlite_master WHERE name = ?", "rides"
     else:
@@ -109,7 +116,7 @@ def _exists(transaction: Transaction, url: str, region: str) -> bool:
             "SELECT 1 FROM information_schema.schemata WHERE schema_name = ?",
             schema(region),
         )
-    return bool(transaction.rows(sql, (name,)))
+    return bool(database.run(lambda each: each.rows(sql, (name,))))
 
 
 def producer_id(database: Database) -> str:

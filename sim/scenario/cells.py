@@ -177,7 +177,7 @@ def _word(line: str, at: int) -> tuple[bytes, int]:
         end = at
         while end < len(line) and not line[end].isspace():
             end += 1
-        return line[at:end].encode(), end
+        return line[at:end].encode("utf-8", "surrogateescape"), end
     quote, at = line[at], at + 1
     word = bytearray()
     while at < len(line) and line[at] != quote:
@@ -185,7 +185,7 @@ def _word(line: str, at: int) -> tuple[bytes, int]:
             escaped, at = _escaped(line, at + 1, quote)
             word += escaped
         else:
-            word += line[at].encode()
+            word += line[at].encode("utf-8", "surrogateescape")
             at += 1
     if at == len(line):
         raise ValueError(f"a quote is not closed: `{line}`")

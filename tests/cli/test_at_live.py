@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -44,6 +45,39 @@ def test_a_region_that_is_down_has_the_name_that_is_left(new_cluster: NewCluster
     rows = [line.split() for line in lines]
     assert code == 1 and ["ap", "3", "unreachable", cluster["ap"].address] in rows
     assert problems.count("unreachable") == 1
+
+
+def test_a_region_that_is_named_twice(new_cluster: NewCluster) -> None:
+    cluster = new_cluster()
+    cluster.start("us")
+    code, lines, problems = run(cluster, "status", names="us us")
+    assert code == 2 and lines == [] and "are one region, us" in problems
+
+
+def test_a_cluster_file_with_swapped_addresses(new_cluster: NewCluster, tmp_path: Path) -> None:
+    """`link cut` once cut other links than it said, and `member lost` declared another region
+    lost."""
+    cluster = new_cluster()
+    for name in ("us", "eu"):
+        cluster.start(name)
+    eventually(lambda: cluster.links("us")["eu"] == "up", 60, "the link from eu")
+    file = tmp_path / "cluster.toml"
+    swapped = [("us", 1, "eu"), ("eu", 2, "us")]
+    rows = [
+        f'[[regions]]\nname = "{name}"\nid = {number}\nresp = "{cluster[at].address}"\n'
+        for name, number, at in swapped
+    ]
+    # Some editors put a mark before UTF-8.
+    file.write_text("\ufeff" + "\n".join(rows), encoding="utf-8")
+    for words in (["status"], ["link", "cut", "us", "eu"], ["member", "lost", "us", "--yes"]):
+        line = [*build.command(), *words, "--cluster", str(file)]
+        ended = subprocess.run(
+            line, capture_output=True, text=True, env=child_env(), timeout=100, check=False
+        )
+        assert ended.returncode == 1 and "Traceback" not in ended.stderr, ended
+        told = ended.stdout + ended.stderr
+        assert "is us, not eu" in told or "is eu, not us" in told, ended
+    assert cluster.links("us")["eu"] == cluster.links("eu")["us"] == "up"
 
 
 def test_two_regions_that_are_down_have_their_addresses(new_cluster: NewCluster) -> None:

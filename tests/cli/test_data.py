@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +13,7 @@ from typer.testing import CliRunner, Result
 
 from anabranch.cli.errors import CliError
 from anabranch.cli.main import application
+from anabranch.region import inspection
 from anabranch.region.data_files import MARK_NAME
 from anabranch.region.database import FILE_NAME
 from anabranch.region.engine.errors import Damaged
@@ -62,6 +64,30 @@ def test_a_directory_of_any_name(tmp_path: Path) -> None:
     asyncio.run(run_once(directory))
     assert "is sound" in anabranch("check", directory).output
     assert anabranch("backup", "us", tmp_path / "copy", "--data", directory).exit_code == 0
+
+
+def test_a_directory_whose_name_is_not_utf_8(tmp_path: Path) -> None:
+    """Its start, and a backup, once ended with a traceback."""
+    directory = tmp_path / os.fsdecode(b"\xff") / "us"
+    asyncio.run(run_once(directory))
+    assert asyncio.run(inspection.inspect(directory)).findings == []
+    inspected = asyncio.run(inspection.back_up(directory, tmp_path / "copy"))
+    assert inspected.findings == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to others")
+def test_root_leaves_files_to_the_owner_of_the_directory(data: Path, tmp_path: Path) -> None:
+    """A service starts as a user of its own, and could not open what root had put back."""
+    file, elsewhere = tmp_path / "us.backup", tmp_path / "elsewhere"
+    assert anabranch("backup", "us", file, "--data", data).exit_code == 0
+    elsewhere.mkdir()
+    os.chown(elsewhere, 12345, 23456)
+    assert anabranch("restore", file, "--data", elsewhere).exit_code == 0
+    flip_in(elsewhere / FILE_NAME, b"CREATE TABLE")
+    assert anabranch("repair", elsewhere, "--yes").exit_code == 0
+    found = sorted(elsewhere.rglob("*"))
+    assert any(one.name.startswith("damaged-") for one in found)
+    assert {(one.stat().st_uid, one.stat().st_gid) for one in found} == {(12345, 23456)}
 
 
 def test_damage_is_named(data: Path) -> None:

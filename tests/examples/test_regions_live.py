@@ -6,10 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import redis
 
 from examples.rocket_rides import consumer, tables
 from examples.rocket_rides.api import create_ride
+from examples.rocket_rides.cluster import Regions
 from examples.rocket_rides.database import Database
+from examples.rocket_rides.fleet import Fleet
 from examples.rocket_rides.mishaps import Mishaps
 from examples.rocket_rides.parts import main
 from examples.rocket_rides.reconciliation import reconcile
@@ -22,11 +25,13 @@ from examples.rocket_rides.ride_log import (
     endpoints,
     prepare,
 )
+from examples.rocket_rides.run import Options, Run
 from examples.rocket_rides.streamer import Streamer
 from examples.rocket_rides.trimmer import Trimmer
 from tests.examples.conftest import Open
 from tests.support.cluster import LiveCluster
 from tests.support.ports import free_ports
+from tests.support.processes import eventually
 
 pytestmark = pytest.mark.live
 NEVER = Mishaps(1, "nobody", share=0.0)
@@ -217,6 +222,39 @@ def test_the_job_reconciles_from_the_command_line(
         "two lacks ride 2 of us",
         "two keeps a total of 3 rides and 3003 mm, and its rides make 2 and 2002 mm",
     ]
+
+
+class Cut(Exception):
+    """What ends a run in the middle of the partition."""
+
+
+def test_a_run_that_ends_in_the_partition_leaves_the_links_open(
+    new_cluster: Callable[..., LiveCluster], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C, or a region that died, once left the cluster of the user in two halves."""
+    cluster = new_cluster(["us", "eu"])
+    cluster.start_all()
+    run = Run(Options(3, 1), tmp_path, Fleet(tmp_path), lambda *_: None)
+    file = tmp_path / "cluster.toml"
+    file.write_text(
+        "".join(
+            f'[[regions]]\nname = "{name}"\nresp = "{region.address}"\n'
+            for name, region in cluster.regions.items()
+        )
+    )
+    run._regions = regions = Regions(file)
+
+    def load(phase: str, rides: object) -> None:
+        eventually(lambda: cluster.links("us")["eu"] == "down", 20, "the cut")
+        raise Cut
+
+    monkeypatch.setattr(run, "_load", load)
+    with pytest.raises(Cut):
+        run._partition([])
+    eventually(lambda: cluster.links("us")["eu"] == cluster.links("eu")["us"] == "up", 60, "links")
+    cluster.kill("eu")
+    with pytest.raises(redis.RedisError):
+        regions.heal()
 
 
 def test_the_cluster_file(tmp_path: Path) -> None:

@@ -121,6 +121,20 @@ def test_a_cluster_that_is_not_there_is_told(tmp_path: Path) -> None:
     assert f"rocket rides: {tmp_path / 'none.toml'} is no cluster.toml" in errors
 
 
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["--database", "sqlite:"], "no such database: sqlite:; give sqlite:DIRECTORY"),
+        (["--database", "sqlite:/dev/null/x"], "cannot make the directory of the databases"),
+    ],
+)
+def test_a_database_that_cannot_be_is_told(tmp_path: Path, words: list[str], part: str) -> None:
+    process = start(tmp_path, "--rides", "10", *words)
+    _, errors = process.communicate(timeout=100)
+    assert process.returncode == 1 and "Traceback" not in errors
+    assert f"rocket rides: {part}" in errors
+
+
 def test_the_page_names_the_options_that_there_are() -> None:
     page = (ROOT / "docs" / "rocket-rides.md").read_text(encoding="utf-8")
     named = set(re.findall(r"^\|.*?\|", page, re.MULTILINE))

@@ -125,6 +125,11 @@ def test_words_are_split_as_redis_cli_does() -> None:
     )
 
 
+def test_words_may_hold_bytes_that_are_not_utf_8() -> None:
+    """A recorder hands on what was typed, with such bytes as surrogates."""
+    assert words_of('XADD k\udcff "v\udcfe" f') == (b"XADD", b"k\xff", b"v\xfe", b"f")
+
+
 def test_steps_of_all_kinds() -> None:
     scenario = parse(
         table(
