@@ -66,8 +66,8 @@ class RegionClient:
         self.address = address
         self.name = name
         self._patience_s = patience_s
-        # Whether the region was asked for its name.
-        self._is_known = not name
+        # Whether the region was asked for its name. An address stands for a name that nobody knows.
+        self._is_known = name in ("", address)
         self._has_password = bool(password)
         self._connection = Connection(
             host=at.host,

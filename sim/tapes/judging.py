@@ -71,6 +71,9 @@ class Replay:
         # How often the twin took over a state of the tape: once, unless there are gaps.
         self.parts = 0
         self.notes: list[str] = []
+        # Number of a cut → its key for the judge. Each process numbers its cuts from 1 on, and the
+        # tapes of later ones may be read before another region joins an earlier one's cut.
+        self.cut_keys: Final[dict[int, int]] = {}
         # A JOIN that waits for the cut with the digest that follows it.
         self.joining: Optional[Call] = None
         self.digest = b""
@@ -132,8 +135,10 @@ class Judge:
         ]
         self.wrong: Optional[Wrong] = None
         self._cuts: Final[dict[int, Frozen]] = {}
-        # (region, number of a cut there) → its key in `_cuts`; digest of its chunks → the same.
+        # Digest of the chunks of a cut → its key in `_cuts`.
         self._by_digest: Final[dict[bytes, int]] = {}
+        # How many cuts the tapes have had so far: the key of the newest.
+        self._cuts_made = 0
 
     def run(self) -> None:
         """Replays all tapes, up to the first mismatch."""
@@ -172,7 +177,8 @@ class Judge:
                 one.twin = TwinRegion(one.region, one.run)
                 begin(one.twin, frame.base)
         elif isinstance(frame, CutSent):
-            self._by_digest[frame.digest] = _cut_key(one.region, frame.cut)
+            if frame.cut in one.cut_keys:
+                self._by_digest[frame.digest] = one.cut_keys[frame.cut]
         elif isinstance(frame, Call):
             if frame.kind == calls.START and not one.knows_rows(frame.position):
                 one.twin = None
@@ -191,7 +197,9 @@ class Judge:
             return
         one.calls += 1
         if call.kind == calls.CUT:
-            call.cut = _cut_key(one.region, call.cut)
+            self._cuts_made += 1
+            one.cut_keys[call.cut] = self._cuts_made
+            call.cut = self._cuts_made
         one.is_unclear = False
         try:
             twin.take(call, decode, self._cuts)
@@ -206,10 +214,6 @@ class Judge:
 
 def _is_malformed(message: str) -> bool:
     return any(words in message for words in _MALFORMED)
-
-
-def _cut_key(region: int, cut: int) -> int:
-    return region << 40 | cut
 
 
 def _remember(one: Replay, call: Call) -> None:

@@ -273,6 +273,29 @@ def test_a_start_finds_what_the_tape_holds(tmp_path: Path) -> None:
     assert twin is not None and not twin.state.keys
 
 
+def test_a_process_numbers_its_cuts_from_one_on(tmp_path: Path) -> None:
+    """A snapshot was once judged as a later one, which the restarted sender made under the same
+    number. Found by a run of chaos."""
+    us, eu = Taped(tmp_path, 1, 2, 1 << 20), Taped(tmp_path, 2, 2, 1 << 20)
+    us.ok("XADD k * t a")
+    us.commit()
+    chunks = list(us.engine.snapshot_cut().chunks(1 << 20))
+    us.writer.close()
+    again = Taped(tmp_path, 1, 2, 1 << 20)
+    for _ in range(3):
+        again.ok("XADD k * t b")
+    again.commit()
+    assert list(again.engine.snapshot_cut().chunks(1 << 20)) != chunks
+    eu.engine.join(chunks, 1, eu.now_ms)
+    eu.commit()
+    assert eu.ok("XLEN k") == 1
+    for one in (again, eu):
+        one.writer.close()
+    judge = judged(tmp_path)
+    assert judge.wrong is None, judge.wrong.text
+    assert [one.notes for one in judge.replays] == [[], []]
+
+
 def test_a_rebuilt_region_merges_its_salvage(tmp_path: Path) -> None:
     """The twin takes the blocks of a damaged log as it takes those of a peer (S13.7)."""
     us, eu = Taped(tmp_path, 1, 2, 1 << 20), Taped(tmp_path, 2, 2, 1 << 20)
