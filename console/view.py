@@ -11,11 +11,11 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from anabranch.crdt.ids import parse
 from anabranch.crdt.vector import Dot, Vector
+from anabranch.study.history.wording import VALUE_MAX, short
 
 Facts = dict[str, Any]
 
-# Characters of a name or value, and pairs of an entry, that a row holds.
-VALUE_CHARACTERS: Final = 160
+# Pairs of an entry that a row holds.
 PAIRS: Final = 12
 
 
@@ -90,11 +90,8 @@ def entry_of(entry_id: Any, fields: list[Any]) -> Entry:
     """An entry from printable texts, shortened."""
     words = [str(word) for word in fields[: 2 * PAIRS]]
     left_out = len(fields) // 2 - len(words) // 2
-    short = tuple(
-        word if len(word) <= VALUE_CHARACTERS else word[:VALUE_CHARACTERS] + "…" for word in words
-    )
-    cut = sum(len(word) > VALUE_CHARACTERS for word in words)
-    return Entry(str(entry_id), short, left_out + cut)
+    cut = sum(len(word) > VALUE_MAX for word in words)
+    return Entry(str(entry_id), tuple(map(short, words)), left_out + cut)
 
 
 def rows(views: list[RegionView], low: int, count: int) -> tuple[list[Facts], bool]:

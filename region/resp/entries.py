@@ -42,7 +42,7 @@ INTEGER_MAX: Final = (1 << 63) - 1
 # Lists of field names that are remembered, and the longest that is.
 _NAMES_MAX: Final = 4096
 _NAMES_BYTES_MAX: Final = 1024
-# Numbers below this have eight digits at most, which make one word.
+# Numbers below this have eight digits at most, which make one word. Few seqs are higher.
 _WORD_DIGITS_END: Final = 100_000_000
 
 # Encoded names → the text before each value; the first part begins after the ID.
@@ -142,24 +142,19 @@ class _IdWriter:
         `heads` are the headers, by the length of the ID.
         """
         out = self._out
-        if not IS_COMPILED or seq < 0:
+        if not IS_COMPILED or seq < 0 or seq >= _WORD_DIGITS_END:
             text = b"%d-%d" % (unsigned(ms), unsigned(seq))
             out.write(heads[len(text)])
             out.write(text)
             return
         if ms != self._ms_word or len(self._ms_text) == 0:
             self._ms_word = ms
-            self._ms_text = _ms_text(ms)
+            self._ms_text = b"%d-" % unsigned(ms)
         ms_text = self._ms_text
-        if seq < _WORD_DIGITS_END:
-            text_word, size = _digits_word(seq)
-            out.write(heads[len(ms_text) + size])
-            out.write(ms_text)
-            _put_word(out, text_word, size)
-        else:
-            out.write(heads[len(ms_text) + _digits(seq)])
-            out.write(ms_text)
-            _put_decimal(out, seq)
+        digits, size = _digits_word(seq)
+        out.write(heads[len(ms_text) + size])
+        out.write(ms_text)
+        _put_word(out, digits, size)
 
 
 class _PendingWriter(_IdWriter):
@@ -256,25 +251,6 @@ def _heads(names: bytes) -> list[bytes]:
     return heads
 
 
-def _ms_text(ms: i64) -> bytes:
-    """The text of an ID up to the hyphen."""
-    if ms < 0:
-        return b"%d-" % unsigned(ms)
-    out = BytesWriter()
-    _put_decimal(out, ms)
-    out.append(45)
-    return out.getvalue()
-
-
-def _digits(number: i64) -> i64:
-    """How many digits a number from 0 on has."""
-    count: i64 = 1
-    while number >= 10:
-        number //= 10
-        count += 1
-    return count
-
-
 def _digits_word(number: i64) -> tuple[i64, i64]:
     """The digits of a number from 0 to 99,999,999, the first in the lowest byte, and how many."""
     text: i64 = 0
@@ -292,18 +268,3 @@ def _put_word(out: BytesWriter, text: i64, size: i64) -> None:
     write_i64_le(out, text)
     if size < 8:
         out.truncate(len(out) - 8 + size)
-
-
-def _put_decimal(out: BytesWriter, number: i64) -> None:
-    """Appends the digits of a number from 0 on."""
-    if number >= _WORD_DIGITS_END:
-        higher: i64 = number // _WORD_DIGITS_END
-        _put_decimal(out, higher)
-        text, size = _digits_word(number - higher * _WORD_DIGITS_END)
-        # Zeros before the last eight digits.
-        while size < 8:
-            text = (text << 8) | 48
-            size += 1
-    else:
-        text, size = _digits_word(number)
-    _put_word(out, text, size)

@@ -5,14 +5,10 @@ The twin does not carry them out: most concern the connection or the process ins
 
 from __future__ import annotations
 
-from typing import Final
-
 from anabranch.region.engine import registry
 from anabranch.sim.scenario.model import Call, Scenario
 from anabranch.sim.scenario.runner import Mismatch
-from anabranch.sim.twin.dispatch import HANDLERS, UNJUDGED
-
-_TRANSACTIONS: Final = frozenset((b"MULTI", b"EXEC", b"DISCARD", b"WATCH", b"UNWATCH"))
+from anabranch.sim.twin.dispatch import KNOWN
 
 
 def not_judged(scenario: Scenario) -> list[Mismatch]:
@@ -37,7 +33,7 @@ def not_judged(scenario: Scenario) -> list[Mismatch]:
 
 def commands_refused() -> set[bytes]:
     """The names of commands that the engine knows, and the twin does not."""
-    return registry.commands().keys() - HANDLERS.keys() - UNJUDGED - _TRANSACTIONS
+    return registry.commands().keys() - KNOWN
 
 
 def _sets_password(call: Call) -> bool:

@@ -23,14 +23,13 @@ from anabranch.sim.calls import Call
 from anabranch.sim.tapes.base import begin
 from anabranch.sim.tapes.reading import Beginning, CutSent, Frame, Joined, frames, number_of, owner
 from anabranch.sim.twin.core import TwinCore
-from anabranch.sim.twin.dispatch import HANDLERS, UNJUDGED, run
+from anabranch.sim.twin.dispatch import KNOWN, run
 from anabranch.sim.twin.join import Frozen
 from anabranch.sim.twin.judge import title
 from anabranch.sim.twin.region import TwinRegion, decode
 from anabranch.sim.twin.replies import Expected, Mismatch, shown
 from anabranch.sim.twin.session import Session
 
-_KNOWN: Final = frozenset([*HANDLERS, *UNJUDGED, *b"MULTI EXEC DISCARD WATCH UNWATCH".split()])
 _ANYTHING: Final = Expected("anything", lambda _: True)
 # Errors that tell of words that do not parse, and of passwords. The twin parses only right words.
 _MALFORMED: Final = (
@@ -85,7 +84,7 @@ class Replay:
     def _all_frames(self, files: list[Path]) -> Iterator[Frame]:
         last = 0
         for file in files:
-            number = int(file.stem)
+            number = number_of(file)
             if number != last + 1:
                 self.twin = None
             last = number
@@ -97,7 +96,7 @@ class Replay:
         if isinstance(twin.reply, ErrorReply) and _is_malformed(twin.reply.message):
             session.has_failed = session.queued is not None
             return _ANYTHING
-        if name not in _KNOWN:
+        if name not in KNOWN:
             if name == b"RESET":
                 session.end()
             self.is_unclear = True

@@ -243,3 +243,6 @@ _FRAMES: Final[dict[bytes, Run]] = {
     b"WATCH": _watch,
     b"UNWATCH": _unwatch,
 }
+
+KNOWN: Final = frozenset([*HANDLERS, *UNJUDGED, *_FRAMES])
+"""The names of all commands that the twin carries out, or leaves to other judges."""

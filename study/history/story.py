@@ -8,11 +8,10 @@ from anabranch.answers import vector_of
 from anabranch.plural import counted
 from anabranch.study.history.entry import effect_facts
 from anabranch.study.history.events import Event, Telling
-from anabranch.study.history.wording import Names, local_time
+from anabranch.study.history.wording import Names, local_time, short
 
-# Dots and entries that one line shows, and characters of a name or value.
+# Dots and entries that one line shows.
 _SHOWN: Final = 4
-_TEXT_MAX: Final = 160
 
 
 def story(telling: Telling, names: Names) -> list[str]:
@@ -35,19 +34,13 @@ def tell(event: Event, telling: Telling, names: Names) -> str:
     return f"{act}{came}: {_effect(event, names)}"
 
 
-def _short(value: Any) -> str:
-    """A name or value, or its beginning if it is long."""
-    text = str(value)
-    return text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]}…"
-
-
 def _effect(event: Event, names: Names) -> str:
     facts = event.facts
     if event.kind == "add":
         fields = facts["fields"]
-        shown = " ".join(_short(word) for word in fields[: 2 * _SHOWN])
+        shown = " ".join(short(word) for word in fields[: 2 * _SHOWN])
         more = " …" if len(fields) > 2 * _SHOWN else ""
-        pair = f" (pair {_short(facts['pid'])}, {_short(facts['iid'])})" if "pid" in facts else ""
+        pair = f" (pair {short(facts['pid'])}, {short(facts['iid'])})" if "pid" in facts else ""
         return f"added {facts['id']} {shown}{more}{pair}"
     if event.kind == "remove-entries":
         dots = [names.effect(dot) for dot in event.dots]
@@ -57,7 +50,7 @@ def _effect(event: Event, names: Names) -> str:
         return f"removed the oldest entries: {names.vector(event.had_seen)}"
     if event.kind in ("delete", "flush"):
         what = "this key" if event.kind == "delete" else "every key"
-        moved = f" (moved to {_short(facts['other-key'])})" if "other-key" in facts else ""
+        moved = f" (moved to {short(facts['other-key'])})" if "other-key" in facts else ""
         return f"deleted {what}{moved}, having seen {names.vector(event.had_seen)}"
     if event.kind in ("expire", "remove-observed"):
         return f"removed what it had seen: {names.vector(event.had_seen)}"
@@ -71,14 +64,14 @@ def _rare(event: Event, names: Names) -> str:
     if event.kind == "create-group":
         start = facts["start"]
         begins = start if isinstance(start, str) else f"$ ({names.vector(vector_of(start))})"
-        return f"created group {_short(facts['group'])} from {begins}"
+        return f"created group {short(facts['group'])} from {begins}"
     if event.kind == "destroy-group":
-        return f"destroyed group {_short(facts['group'])}"
+        return f"destroyed group {short(facts['group'])}"
     if event.kind == "acknowledge":
         spans = ", ".join(
             f"{names.region(region)} {int(low) + 1}–{high}" for region, low, high in facts["spans"]
         )
-        return f"announced what group {_short(facts['group'])} has acknowledged: {spans}"
+        return f"announced what group {short(facts['group'])} has acknowledged: {spans}"
     if event.kind == "set-deadline":
         at_ms = facts["at-ms"]
         return (
@@ -89,8 +82,8 @@ def _rare(event: Event, names: Names) -> str:
 
 def _record(event: Event) -> str:
     facts: dict[str, Any] = event.facts
-    group = f"group {_short(facts['group'])}"
-    consumer = _short(facts.get("consumer", ""))
+    group = f"group {short(facts['group'])}"
+    consumer = short(facts.get("consumer", ""))
     entries = facts.get("entries", [])
     listed = ", ".join(str(entry[2]) for entry in entries[:_SHOWN])
     if len(entries) > _SHOWN:

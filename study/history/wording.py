@@ -14,6 +14,14 @@ _RULES: Final = {
     "acknowledge": "an announced acknowledgement",
 }
 CONFLICT: Final = "IDMP CONFLICT"
+VALUE_MAX: Final = 160
+"""Characters of a name or value that are shown."""
+
+
+def short(value: Any) -> str:
+    """A name or value, or its beginning if it is long."""
+    text = str(value)
+    return text if len(text) <= VALUE_MAX else f"{text[:VALUE_MAX]}…"
 
 
 def local_time(at_ms: int) -> str:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -26,9 +27,20 @@ def anabranch(
     *arguments: str, cwd: Path, prepare: Callable[[], None] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Runs `anabranch` in a process of its own, in which `prepare` is called first."""
+    return ended([*build.command(), *arguments], cwd, prepare=prepare)
+
+
+def ended(
+    line: list[str],
+    cwd: Path,
+    stdout: int | IO[bytes] = subprocess.PIPE,
+    prepare: Callable[[], None] | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Runs a command line to its end."""
     return subprocess.run(
-        [*build.command(), *arguments],
-        capture_output=True,
+        line,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
         text=True,
         cwd=cwd,
         env=child_env(),
@@ -405,15 +417,8 @@ def test_closed_streams_are_no_bug(tmp_path: Path, closed: str) -> None:
         " assert subprocess.run(['sh', '-c', 'echo to each; echo one >&2']).returncode == 0;"
         " sys.argv = ['anabranch', '--version']; pathlib.Path('here').touch(); main.main()"
     )
-    result = subprocess.run(
-        ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-P", "-c", program],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=child_env(),
-        timeout=60,
-        check=False,
-    )
+    shell = ["sh", "-c", f'exec "$@" {closed}', "sh"]
+    result = ended([*shell, sys.executable, "-P", "-c", program], tmp_path)
     assert result.returncode == 0, result
     assert result.stderr == ("" if "2>" in closed else "told\none\n")
     assert (tmp_path / "here").exists() and ("anabranch " in result.stdout) == (
@@ -449,15 +454,7 @@ main.application = lambda first: command
 main.main()
 """
     to = {"full": 'exec "$@" >/dev/full', "gone": '"$@" | :; exit ${PIPESTATUS[0]}'}[output]
-    result = subprocess.run(
-        ["bash", "-c", f"sleep 0; {to}", "bash", sys.executable, "-P", "-c", program],
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=tmp_path,
-        env=child_env(),
-        timeout=60,
-        check=False,
-    )
+    result = ended(["bash", "-c", to, "bash", sys.executable, "-P", "-c", program], tmp_path)
     is_told = output == "full" and code == "0"
     assert result.returncode == (1 if is_told else int(code)), result.stderr
     lines = ["anabranch: why"] * (code == "2") + ["anabranch: No space left on device"] * is_told
@@ -469,16 +466,7 @@ def test_an_output_that_is_full_ends_with_a_line(tmp_path: Path, arguments: list
     """Most commands once reported success, because nothing was written before Python's end."""
     (tmp_path / "file.md").write_text(FILE, encoding="utf-8")
     with Path("/dev/full").open("wb") as full:
-        result = subprocess.run(
-            [*build.command(), *arguments],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=tmp_path,
-            env=child_env(),
-            timeout=60,
-            check=False,
-        )
+        result = ended([*build.command(), *arguments], tmp_path, stdout=full)
     assert result.returncode == 1
     assert result.stderr == "anabranch: No space left on device\n"
 

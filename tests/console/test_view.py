@@ -7,16 +7,9 @@ from typing import Any
 import pytest
 
 from anabranch.console.groups import LiveGroup
-from anabranch.console.view import (
-    PAIRS,
-    VALUE_CHARACTERS,
-    RegionView,
-    Removed,
-    entry_of,
-    region_facts,
-    rows,
-)
+from anabranch.console.view import PAIRS, RegionView, Removed, entry_of, region_facts, rows
 from anabranch.crdt.vector import Dot
+from anabranch.study.history.wording import VALUE_MAX
 
 
 def group(**fields: Any) -> LiveGroup:
@@ -89,9 +82,9 @@ def test_a_region_that_is_down_says_nothing() -> None:
 
 
 def test_long_entries_are_shortened() -> None:
-    long = entry_of("1-1", ["f", "x" * (VALUE_CHARACTERS + 1)] + ["a", "b"] * PAIRS)
+    long = entry_of("1-1", ["f", "x" * (VALUE_MAX + 1)] + ["a", "b"] * PAIRS)
     assert len(long.fields) == 2 * PAIRS and long.left_out == 2
-    assert len(long.fields[1]) == VALUE_CHARACTERS + 1 and long.fields[1].endswith("…")
+    assert len(long.fields[1]) == VALUE_MAX + 1 and long.fields[1].endswith("…")
 
 
 @pytest.mark.parametrize(
