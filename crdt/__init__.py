@@ -28,7 +28,9 @@ Reading order:
 - `delivery`: the state of a group that one region keeps and never replicates.
 - `groups`: consumer groups, which are delete-wins.
 - `pair`: an idempotent add, and when two of them are a conflict.
-- `pair_queue`: the pairs of one producer, oldest first.
+- `pair_run`: pairs that follow each other, packed.
+- `pair_finder`: which runs may hold the pair of an idempotent ID.
+- `producer`: the pairs of one producer, oldest first.
 - `idempotency`: the idempotency pairs of one stream.
 - `header`: the newest add of each region, and its newest effect, on one key.
 - `stream`: the state of one key.

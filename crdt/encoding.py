@@ -17,6 +17,8 @@ from anabranch.crdt.vector import Dot, Vector
 _SHORT: Final = [bytes([value]) for value in range(128)]
 # The highest number that compiled code has without an object, and compares without a call.
 _SMALL_MAX: Final = (1 << 62) - 1
+# Bits of a varint that is read in a machine word.
+_WORD_SHIFT_MAX: Final = 56
 # Compiled code copies parts up to this length in words of eight bytes.
 _WORDS_BYTES_MAX: Final = 64 if IS_COMPILED else 0
 
@@ -152,16 +154,28 @@ class Reader:
 
     def varint(self) -> int:
         data = self.data
+        offset: i64 = self.offset
+        end: i64 = len(data)
+        number: i64 = 0
+        shift: i64 = 0
+        while offset < end and shift < _WORD_SHIFT_MAX:
+            byte: i64 = data[offset]
+            offset += 1
+            number |= (byte & 127) << shift
+            if byte < 128:
+                self.offset = offset
+                return number
+            shift += 7
+        return self._long_varint()
+
+    def _long_varint(self) -> int:
+        """Reads a number that is not in a machine word, or ends early."""
+        data = self.data
         offset = self.offset
-        end = len(data)
-        if offset < end and data[offset] < 128:
-            # Most numbers have one byte.
-            self.offset = offset + 1
-            return data[offset]
         result = 0
         shift = 0
         while True:
-            if offset >= end or shift > 140:
+            if offset >= len(data) or shift > 140:
                 raise Malformed("a number ends early, or has more than 21 bytes")
             byte = data[offset]
             offset += 1

@@ -14,15 +14,14 @@ A region collects pairs by itself, so they are not part of the digest.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, Optional, Union
+from typing import Final, Optional
 
 from mypy_extensions import mypyc_attr
 
 from anabranch.crdt.adds import IdempotentAdds
-from anabranch.crdt.ids import SEQ_STRIDE
 from anabranch.crdt.pair import Pair, is_conflict, others_in
-from anabranch.crdt.pair_queue import NO_TIME, PairQueue
+from anabranch.crdt.pair_run import NO_TIME
+from anabranch.crdt.producer import Producer
 from anabranch.crdt.vector import Vector
 
 NO_LIMIT: Final = 1 << 62
@@ -51,131 +50,6 @@ class PairLimits:
 
 
 @mypyc_attr(acyclic=True)
-class Producer:
-    """The pairs of one producer, oldest first."""
-
-    def __init__(self) -> None:
-        # All retired pairs are older than all that answer.
-        self.retired = PairQueue()
-        self.answering = PairQueue()
-        # The pair of each idempotent ID, or all of them where there are several.
-        self._by_iid: dict[bytes, Union[Pair, list[Pair]]] = {}
-        # No answering pair was held since before this time.
-        self.oldest_ms = NO_TIME
-
-    def count(self) -> int:
-        return self.retired.length + self.answering.length
-
-    def everything(self) -> list[Pair]:
-        return [*self.retired, *self.answering]
-
-    def has(self, iid: bytes) -> bool:
-        """Whether there is a pair with that idempotent ID."""
-        return iid in self._by_iid
-
-    def of(self, iid: bytes) -> list[Pair]:
-        """Returns the pairs with that idempotent ID, in no particular order."""
-        found = self._by_iid.get(iid)
-        if found is None:
-            return []
-        return found if isinstance(found, list) else [found]
-
-    def add(self, pair: Pair) -> None:
-        """Adds the newest pair."""
-        self.answering.append(pair)
-        self._name(pair)
-
-    def insert(self, pair: Pair) -> None:
-        """Adds a pair after the last answering pair that was recorded no later.
-
-        A pair that was recorded before the oldest answering one becomes the oldest.
-        """
-        self.answering.insert(pair)
-        self._name(pair)
-
-    def _name(self, pair: Pair) -> None:
-        """Makes a pair known by its idempotent ID."""
-        if pair.held_ms < self.oldest_ms:
-            self.oldest_ms = pair.held_ms
-        found = self._by_iid.get(pair.iid)
-        if found is None:
-            self._by_iid[pair.iid] = pair
-        elif isinstance(found, list):
-            found.append(pair)
-        else:
-            self._by_iid[pair.iid] = [found, pair]
-
-    def _forget(self, pair: Pair) -> None:
-        """Drops the name of a pair that has left the order."""
-        found = self._by_iid[pair.iid]
-        if isinstance(found, list):
-            found.remove(pair)
-            if len(found) == 1:
-                self._by_iid[pair.iid] = found[0]
-        else:
-            del self._by_iid[pair.iid]
-
-    def retire_oldest(self) -> Pair:
-        """Retires the oldest answering pair."""
-        pair = self.answering.pop_first()
-        pair.is_retired = True
-        self.retired.append(pair)
-        return pair
-
-    def forget_oldest(self) -> None:
-        """Drops the oldest pair, which must be retired."""
-        self._forget(self.retired.pop_first())
-
-    def collect_retired(self, stable: Vector) -> None:
-        """Drops the retired pairs whose add is stable."""
-        self.retired = self._kept(self.retired, lambda pair: not pair.is_stable(stable))
-
-    def collect_old(self, stable: Vector, now_ms: int, duration_ms: int) -> tuple[int, int]:
-        """Drops the pairs that are stable and too old to answer.
-
-        It looks only at runs that may have a pair too old. Returns at how many runs and pairs it
-        looked, and a time before which no other pair that is stable becomes too old.
-        """
-        kept = PairQueue()
-        looked = 0
-        next_ms = NO_TIME
-        for run in self.answering.runs:
-            looked += 1
-            if now_ms - run.oldest_ms <= duration_ms:
-                next_ms = min(next_ms, run.oldest_ms + duration_ms)
-                kept.append_run(run)
-                continue
-            looked += run.size()
-            for n in range(run.start, len(run.pairs)):
-                pair = run.pairs[n]
-                is_stable = pair.is_stable(stable)
-                if is_stable and now_ms - pair.held_ms > duration_ms:
-                    self._forget(pair)
-                    continue
-                if is_stable:
-                    next_ms = min(next_ms, pair.held_ms + duration_ms)
-                kept.append(pair)
-        self.answering = kept
-        self.oldest_ms = kept.oldest_ms()
-        return looked, next_ms
-
-    def keep(self, is_kept: Callable[[Pair], bool]) -> None:
-        """Drops all pairs but those that are kept."""
-        self.retired = self._kept(self.retired, is_kept)
-        self.answering = self._kept(self.answering, is_kept)
-        self.oldest_ms = self.answering.oldest_ms()
-
-    def _kept(self, queue: PairQueue, is_kept: Callable[[Pair], bool]) -> PairQueue:
-        kept = PairQueue()
-        for pair in queue:
-            if is_kept(pair):
-                kept.append(pair)
-            else:
-                self._forget(pair)
-        return kept
-
-
-@mypyc_attr(acyclic=True)
 class Pairs:
     """All pairs of one stream."""
 
@@ -200,15 +74,15 @@ class Pairs:
 
     def count(self) -> int:
         """Returns the number of pairs, retired ones included."""
-        return sum(producer.count() for producer in self.producers.values())
+        return sum(producer.count for producer in self.producers.values())
 
     def count_answering(self) -> int:
         """Returns the number of pairs that answer retries."""
-        return sum(one.answering.length for one in self.producers.values())
+        return sum(one.answering for one in self.producers.values())
 
     def count_answering_producers(self) -> int:
         """Returns the number of producers that have an answering pair."""
-        return sum(1 for one in self.producers.values() if one.answering.length)
+        return sum(1 for one in self.producers.values() if one.answering)
 
     def everything(self) -> list[Pair]:
         """Returns all pairs, one producer after the other."""
@@ -243,8 +117,8 @@ class Pairs:
 
     def add(self, pair: Pair) -> None:
         """Adds a pair as the newest of its producer: an own add, or the next of a checkpoint."""
-        self._producer(pair.pid).add(pair)
         self._look_at(pair)
+        self._producer(pair.pid).add(pair)
 
     def add_own(
         self, adds: IdempotentAdds, region_id: int, counter: int, now_ms: int, vector: Vector
@@ -253,26 +127,19 @@ class Pairs:
 
         `counter` is that of the first; `vector` covers all that was applied before it.
         """
-        producer = self._producer(adds.pid)
         seen = self._seen[region_id] = others_in(vector, region_id, self._seen.get(region_id))
-        pid, ms, seq = adds.pid, adds.ms, adds.seq
-        for iid in adds.iids:
-            producer.add(
-                Pair(pid, iid, region_id, counter, ms, seq, now_ms, now_ms, counter - 1, seen)
-            )
-            counter += 1
-            seq += SEQ_STRIDE
+        self._producer(adds.pid).add_own(adds, region_id, counter, now_ms, seen)
         self._oldest_ms = min(self._oldest_ms, now_ms)
 
     def merge(self, pair: Pair) -> None:
         """Adds the pair of another region's add where its recorded time belongs."""
-        self._producer(pair.pid).insert(pair)
         self._look_at(pair)
+        self._producer(pair.pid).insert(pair)
 
     def _producer(self, pid: bytes) -> Producer:
         producer = self.producers.get(pid)
         if producer is None:
-            producer = self.producers[pid] = Producer()
+            producer = self.producers[pid] = Producer(pid)
         return producer
 
     def _look_at(self, pair: Pair) -> None:
@@ -297,25 +164,22 @@ class Pairs:
         if producer is None:
             return
         limits = self._limits
-        while producer.answering.length > maxsize:
+        while producer.answering > maxsize:
             self._retire_oldest(producer)
-        retired = producer.retired
-        while retired.length and retired.first().is_stable(limits.stable):
+        while producer.retired and producer.oldest().is_stable(limits.stable):
             producer.forget_oldest()
             limits.retired -= 1
-        while retired.length and limits.retired > limits.retired_max:
+        while producer.retired and limits.retired > limits.retired_max:
             producer.forget_oldest()
             limits.retired -= 1
             limits.forgotten_early += 1
-        if not producer.count():
+        if not producer.count:
             del self.producers[pid]
 
     def retire_first(self, pid: bytes, count: int) -> None:
         """Retires the first `count` pairs of a producer, as a loaded checkpoint says."""
         producer = self.producers.get(pid)
-        while (
-            producer is not None and producer.retired.length < count and producer.answering.length
-        ):
+        while producer is not None and producer.retired < count and producer.answering:
             self._retire_oldest(producer)
 
     def _retire_oldest(self, producer: Producer) -> None:
@@ -329,8 +193,8 @@ class Pairs:
         """Drops the pairs that a clear with this vector has seen (S9.4)."""
         for pid in list(self.producers):
             producer = self.producers[pid]
-            before = producer.retired.length
-            producer.keep(lambda pair: not pair.is_stable(vector))
+            before = producer.retired
+            producer.drop_covered(vector, only_retired=False)
             self._collected(pid, producer, before)
 
     @property
@@ -353,17 +217,17 @@ class Pairs:
             producer = self.producers.get(pid)
             if producer is None:
                 continue
-            before, retired = producer.count(), producer.retired.length
+            before, retired = producer.count, producer.retired
             looked += 1 + retired
-            producer.collect_retired(stable)
+            producer.drop_covered(stable, only_retired=True)
             next_ms = producer.oldest_ms + duration_ms
             if now_ms > next_ms:
-                count, next_ms = producer.collect_old(stable, now_ms, duration_ms)
+                count, next_ms = producer.drop_old(stable, now_ms, duration_ms)
                 looked += count
             self._next_ms = min(self._next_ms, next_ms)
             self._oldest_ms = min(self._oldest_ms, producer.oldest_ms)
-            self._may_have_retired = self._may_have_retired or producer.retired.length > 0
-            dropped += before - producer.count()
+            self._may_have_retired = self._may_have_retired or producer.retired > 0
+            dropped += before - producer.count
             self._collected(pid, producer, retired)
         return dropped
 
@@ -384,6 +248,6 @@ class Pairs:
 
     def _collected(self, pid: bytes, producer: Producer, retired_before: int) -> None:
         """Notes what has become of a producer whose pairs were dropped."""
-        self._limits.retired += producer.retired.length - retired_before
-        if not producer.count():
+        self._limits.retired += producer.retired - retired_before
+        if not producer.count:
             del self.producers[pid]

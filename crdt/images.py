@@ -3,7 +3,7 @@
 A key is cut in one step of the engine. Most of its state is few numbers, which are encoded then.
 Pending entries and idempotency pairs can be a million, so the cut only refers to them: to the
 columns of the chunks that hold pending entries, which a chunk copies before it changes an entry
-(`Chunk.is_shared`), and to lists of pairs, which are only appended to (`crdt/pair_queue.py`).
+(`Chunk.is_shared`), and to the bytes of packed pairs, which never change (`crdt/pair_run.py`).
 `StateImage.encode` puts them into bytes while the key changes on. What is encoded is let go of at
 once: the pairs may have been collected meanwhile, and to free all of them at the end would take
 long. So an image is encoded once. An encoding that was broken off is continued by the next one.
@@ -17,10 +17,10 @@ from typing import Final, Optional, Union
 from librt.strings import BytesWriter
 from mypy_extensions import mypyc_attr
 
-from anabranch.crdt.encoding import put_varint, varint, write_bytes, write_id, write_varint
+from anabranch.crdt.encoding import Reader, put_varint, varint, write_bytes, write_id, write_varint
 from anabranch.crdt.idempotency import Pairs
 from anabranch.crdt.pair import Pair
-from anabranch.crdt.pair_queue import PairRun
+from anabranch.crdt.pair_run import PairRun, read_pair
 from anabranch.crdt.pel import Pel
 from anabranch.crdt.pel_chunk import Chunk
 from anabranch.crdt.vector import Vector
@@ -125,10 +125,15 @@ class RunImage:
     """Pairs that follow each other, as they were at a cut."""
 
     def __init__(self, run: PairRun) -> None:
-        self.pairs: Final = run.pairs
-        # The first pair that is not encoded.
-        self.start = run.start
-        self.stop: Final = len(run.pairs)
+        self._pid: Final = run.pid
+        self._seen: Final = run.seen
+        # It stands on the first pair that is not encoded.
+        self._reader: Final = Reader(run.data, run.start)
+        self.left = run.count
+
+    def next(self) -> Pair:
+        self.left -= 1
+        return read_pair(self._reader, self._pid, self._seen)
 
 
 @mypyc_attr(acyclic=True)
@@ -137,10 +142,7 @@ class PairsImage:
 
     def __init__(self, pairs: Pairs) -> None:
         self._runs: Final = [
-            RunImage(run)
-            for producer in pairs.producers.values()
-            for queue in (producer.retired, producer.answering)
-            for run in queue.runs
+            RunImage(run) for producer in pairs.producers.values() for run in producer.runs
         ]
         self._runs.reverse()  # The next one is the last.
         self._has_begun = False
@@ -161,18 +163,17 @@ class PairsImage:
         """Appends the bytes; see `StateImage.encode`."""
         if not self._has_begun:
             self._has_begun = True
-            out.append(varint(sum(run.stop - run.start for run in self._runs)))
+            out.append(varint(sum(run.left for run in self._runs)))
         step = max(stretch // _PAIR_TIME, 1)
         while self._runs:
             run = self._runs[-1]
-            while run.start < run.stop:
-                stop = min(run.start + step, run.stop)
-                yield _PAIR_TIME * (stop - run.start)
+            while run.left:
+                count = min(step, run.left)
+                yield _PAIR_TIME * count
                 piece = BytesWriter()
-                for n in range(run.start, stop):
-                    self._put(piece, run.pairs[n])
+                for _ in range(count):
+                    self._put(piece, run.next())
                 out.append(piece.getvalue())
-                run.start = stop
             self._runs.pop()
 
     def _put(self, out: BytesWriter, pair: Pair) -> None:

@@ -35,8 +35,10 @@ class Pair:
     `recorded_ms` is the time at which the adder recorded the pair; `vector` covers the effects that
     the adder had applied; `held_ms` is the time since which this region has held the pair.
 
-    A region can hold a million pairs, so a pair holds plain numbers, and shares what it can: the
-    pairs of one region that were added between two merges have seen the same of all others.
+    A region can hold a million pairs, so it keeps their records (`crdt/pair_run.py`), and makes
+    this object when it looks at one. `is_retired` tells of that moment (S9.3). Pairs share what
+    they can: those of one region that were added between two merges have seen the same of all
+    others.
     """
 
     def __init__(
@@ -58,8 +60,8 @@ class Pair:
         self.region_id: Final = region_id
         self.counter: Final = counter
         # The halves of the entry ID.
-        self._ms: Final = ms
-        self._seq: Final = seq
+        self.ms: Final = ms
+        self.seq: Final = seq
         self.recorded_ms: Final = recorded_ms
         self.held_ms: Final = held_ms
         self.is_retired = False
@@ -73,7 +75,7 @@ class Pair:
 
     @property
     def entry_id(self) -> int:
-        return make(self._ms, self._seq)
+        return make(self.ms, self.seq)
 
     @property
     def vector(self) -> Vector:
@@ -104,7 +106,7 @@ class Pair:
 
     def order(self) -> tuple[int, int, int]:
         """Returns the sort key by which the lower pair of a conflict wins (S9.2)."""
-        return (self._ms, self._seq, self.region_id)
+        return (self.ms, self.seq, self.region_id)
 
 
 def pair_of(

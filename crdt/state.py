@@ -243,7 +243,7 @@ def cut_local(image: StateImage, stream: Stream) -> None:
         put_bytes(image.out, name)
         _cut_delivery(image, stream.groups[name].delivery)
     out = image.out
-    counts = [(pid, one.retired.length) for pid, one in stream.pairs.producers.items()]
+    counts = [(pid, one.retired) for pid, one in stream.pairs.producers.items()]
     retired = [(pid, count) for pid, count in counts if count]
     put_varint(out, len(retired))
     for pid, count in retired:

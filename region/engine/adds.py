@@ -194,7 +194,7 @@ class RunOfAdds:
         found: set[bytes] = set()
         count = 0
         for iid in iids:
-            if not iid or (producer is not None and producer.has(iid)):
+            if not iid or (producer is not None and producer.may_have(iid)):
                 break
             found.add(iid)
             if len(found) == count:

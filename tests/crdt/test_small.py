@@ -457,7 +457,7 @@ def test_many_pairs_are_a_list_of_what_is_held(seed: int) -> None:
             assert dropped == naive.collect(stream, stable, now_ms, 400)
         if number % 50 == 0:
             _is_the_list(held, naive, limits, now_ms)
-    lengths = [len(one.answering.runs) for one in held[0].producers.values()]
+    lengths = [len(one.runs) for one in held[0].producers.values()]
     assert max(lengths) > 2, "the pairs of a producer stand in several runs"
 
 
