@@ -60,7 +60,7 @@ def export(
     written = 0
     fresh = file.with_name(f"{file.name}.partial")
     try:
-        with RegionClient(place.resp, place.name, password) as client, fresh.open("wb") as out:
+        with place.client(password) as client, fresh.open("wb") as out:
             for key in _keys(client):
                 for entry in _entries(client, key, place.region_id, held):
                     out.write(_command(key, entry, keep_ids))
@@ -89,7 +89,7 @@ def _held_by_others(place: RegionAddress, others: list[RegionAddress], password:
     held: dict[int, int] = {}
     lost: set[int] = set()
     for other in others:
-        with RegionClient(other.resp, other.name, password) as client:
+        with other.client(password) as client:
             try:
                 held[other.region_id] = client.vector().get(place.region_id, 0)
                 lost |= lost_regions([client])

@@ -12,7 +12,6 @@ from typing import Final
 import typer
 
 from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, RegionAddress, find
-from anabranch.cli.client import RegionClient
 from anabranch.cli.errors import CliError, WrongPassword
 from anabranch.cli.interrupting import Interruption
 from anabranch.cli.terminal import coloured, harmless, table
@@ -59,7 +58,7 @@ def sample(place: RegionAddress, password: str | None) -> Sample:
     """Asks one region."""
     made = Sample(place, time.monotonic())
     try:
-        with RegionClient(place.resp, place.known_name, password, _PATIENCE_S) as client:
+        with place.client(password, _PATIENCE_S) as client:
             made.info = client.info("default")
     except CliError as error:
         made.error = str(error)
