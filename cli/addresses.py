@@ -13,7 +13,7 @@ from typing import Annotated, Optional
 import typer
 
 from anabranch.answers import members_of
-from anabranch.cli.client import RegionClient
+from anabranch.cli.client import PATIENCE_S, RegionClient
 from anabranch.cli.errors import CliError, Unreachable, UsageError
 from anabranch.region.config import Address, ConfigError, parse_address, valid_name
 
@@ -66,6 +66,10 @@ class RegionAddress:
     def known_name(self) -> str:
         """The name; empty if it is not known."""
         return self.name if self.region_id else ""
+
+    def client(self, password: str | None, patience_s: float = PATIENCE_S) -> RegionClient:
+        """A connection to the region, which is asked nothing if it has another name or id."""
+        return RegionClient(self.resp, self.known_name, password, patience_s, self.region_id)
 
 
 class ClusterFile:

@@ -50,7 +50,11 @@ def pairs(value: Any) -> dict[str, Any]:
 
 
 class RegionClient:
-    """A connection to one region. `name` names the region in messages."""
+    """A connection to one region.
+
+    `name` names the region in messages. A region that has another name, or another id than a
+    `region_id` above 0, is asked nothing.
+    """
 
     def __init__(
         self,
@@ -58,6 +62,7 @@ class RegionClient:
         name: str = "",
         password: str | None = None,
         patience_s: float = PATIENCE_S,
+        region_id: int = 0,
     ) -> None:
         # Imported here: redis-py takes long to import, and `anabranch serve` does not need it.
         from redis.connection import Connection
@@ -65,8 +70,9 @@ class RegionClient:
         at = parse_address(address, "an address")
         self.address = address
         self.name = name
+        self._region_id = region_id
         self._patience_s = patience_s
-        # Whether the region was asked for its name. An address stands for a name that nobody knows.
+        # Whether the region was asked for its name and id. An address stands for an unknown name.
         self._is_known = name in ("", address)
         self._has_password = bool(password)
         self._connection = Connection(
@@ -94,22 +100,32 @@ class RegionClient:
     def raw_many(self, commands: Sequence[Sequence[str | bytes | int]]) -> list[Any]:
         """The replies to commands that are sent together; raises as `raw` does.
 
-        The first commands are sent only to the region that has the name given. A cluster file with
-        swapped addresses would otherwise cut, or declare lost, another region than its words say.
+        The first commands are sent only to the region that has the name and id given. A cluster
+        file with swapped addresses would otherwise cut, or declare lost, another region than its
+        words say.
         """
         if not self._is_known:
             self._is_known = True
-            try:
-                facts = info_of(self._exchange([("INFO", "crdt")])[0])
-            except Refused:
-                facts = {}
-            found = facts.get("crdt_region_name", self.name)
-            if found != self.name:
-                raise WrongRegion(
-                    f"the region at {self.address} is {found}, not {self.name}:"
-                    " correct the addresses or names in the cluster file"
-                )
+            self._require_region()
         return self._exchange(commands)
+
+    def _require_region(self) -> None:
+        """Raises WrongRegion if the region has another name or id than those given."""
+        try:
+            facts = info_of(self._exchange([("INFO", "crdt")])[0])
+        except Refused:
+            return
+        found, region_id = facts.get("crdt_region_name"), facts.get("crdt_region_id")
+        if found not in (None, self.name):
+            raise WrongRegion(
+                f"the region at {self.address} is {found}, not {self.name}:"
+                " correct the addresses or names in the cluster file"
+            )
+        if self._region_id and region_id not in (None, str(self._region_id)):
+            raise WrongRegion(
+                f"the region {self.name} at {self.address} has the id {region_id}, not"
+                f" {self._region_id}: correct the ids or addresses in the cluster file"
+            )
 
     def _exchange(self, commands: Sequence[Sequence[str | bytes | int]]) -> list[Any]:
         """Sends the commands; see `raw_many`."""

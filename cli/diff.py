@@ -151,10 +151,7 @@ def diff(
     """
     places = find(cluster, at, password)
     here, there = named(places, left), named(places, right)
-    with (
-        RegionClient(here.resp, here.name, password) as one,
-        RegionClient(there.resp, there.name, password) as other,
-    ):
+    with here.client(password) as one, there.client(password) as other:
         sides = Side(one), Side(other)
         names = one.members()
         keys = [os.fsencode(key)] if key is not None else sorted(sides[0].keys() | sides[1].keys())

@@ -35,7 +35,7 @@ def draw_history(
     errors: list[str] = []
     for place in places:
         try:
-            with RegionClient(place.resp, place.name, password) as client:
+            with place.client(password) as client:
                 answers.append(_answer(client, key, part))
                 names |= client.members()
         except Unreachable as error:

@@ -24,7 +24,7 @@ class Refused(CliError):
 
 
 class WrongRegion(CliError):
-    """A region has another name than the one that the cluster file gives its address."""
+    """A region has another name or id than the cluster file gives its address."""
 
 
 class WrongPassword(Refused):

@@ -21,7 +21,6 @@ from anabranch.cli.addresses import (
     find,
     named,
 )
-from anabranch.cli.client import RegionClient
 from anabranch.cli.drawn_history import draw_history
 from anabranch.cli.errors import CliError, Unreachable, UsageError
 from anabranch.cli.terminal import width, wrapped
@@ -102,7 +101,7 @@ def _tellings(
     silent: list[str] = []
     for place in places:
         try:
-            with RegionClient(place.resp, place.name, password) as client:
+            with place.client(password) as client:
                 tellings.append(Telling(client.call(*command)))
         except Unreachable:
             silent.append(place.name)
@@ -134,7 +133,7 @@ def explain(
     command: list[str | bytes] = ["CRDT.EXPLAIN", _name_of(key, escaped)]
     if entry_id:
         command.append(os.fsencode(entry_id))
-    with RegionClient(place.resp, place.name, password) as client:
+    with place.client(password) as client:
         asked = Telling(client.call(*command))
         names = client.members()
     others, silent = _tellings([one for one in places if one is not place], password, *command)
@@ -225,7 +224,7 @@ def _history(
     failed: list[str] = []
     for place in places if region is None else [named(places, region)]:
         try:
-            with RegionClient(place.resp, place.name, password) as client:
+            with place.client(password) as client:
                 return Telling(client.call(*command)), client.members()
         except CliError as error:
             failed.append(str(error))

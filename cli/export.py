@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import IO, Annotated, Any, Final
 
 import typer
 
@@ -22,6 +24,7 @@ from anabranch.cli.errors import CliError, UsageError
 from anabranch.cli.lost import lost_regions
 
 PAGE_ENTRIES = 1000
+_STDOUT: Final = Path("-")
 
 
 def export(
@@ -29,7 +32,8 @@ def export(
         str, typer.Argument(metavar="REGION", help="The region to export from.", show_default=False)
     ],
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="The file to write.", show_default=False)
+        Path,
+        typer.Argument(metavar="FILE", help="The file to write; - for stdout.", show_default=False),
     ],
     keep_ids: Annotated[
         bool,
@@ -49,22 +53,41 @@ def export(
 
     Meant for a region that was said to be lost and came back: nothing is taken from it any more.
     `redis-cli --pipe < FILE` adds the entries in another region. Entries that any other region
-    holds are left out, unless that region was said to be lost, too.
+    holds are left out, unless that region was said to be lost, too. A file gets its name once it is
+    whole; an export to stdout that fails has written a part.
     """
     places = find(cluster, at, password)
     place = named(places, region)
     others = [other for other in places if other is not place]
-    if file.exists():
+    if file == _STDOUT and sys.stdout.isatty():
+        raise UsageError("stdout is a terminal, and entries may hold any bytes: redirect it")
+    if file != _STDOUT and file.exists():
         raise UsageError(f"{file} exists already; nothing is overwritten")
     held = 0 if whole else _held_by_others(place, others, password)
     written = 0
+    with place.client(password) as client, _output(file) as out:
+        for key in _keys(client):
+            for entry in _entries(client, key, place.region_id, held):
+                out.write(_command(key, entry, keep_ids))
+                written += 1
+    what = "added" if whole else f"added after its effect {held}, the last that others hold"
+    told = f"{written:,} {'entry' if written == 1 else 'entries'} that {place.name} {what}"
+    if file == _STDOUT:
+        print(told, file=sys.stderr)
+        return
+    print(f"{file}: {told}\nTo add them elsewhere: redis-cli -h HOST -p PORT --pipe < {file}")
+
+
+@contextmanager
+def _output(file: Path) -> Iterator[IO[bytes]]:
+    """Stdout, or a file that gets its name once it is whole; CliError if it cannot be written."""
+    if file == _STDOUT:
+        yield sys.stdout.buffer
+        return
     fresh = file.with_name(f"{file.name}.partial")
     try:
-        with RegionClient(place.resp, place.name, password) as client, fresh.open("wb") as out:
-            for key in _keys(client):
-                for entry in _entries(client, key, place.region_id, held):
-                    out.write(_command(key, entry, keep_ids))
-                    written += 1
+        with fresh.open("wb") as out:
+            yield out
             out.flush()
             os.fsync(out.fileno())
         fresh.rename(file)
@@ -72,11 +95,6 @@ def export(
         raise CliError(f"cannot write {file}: {error.strerror}") from None
     finally:
         fresh.unlink(missing_ok=True)
-    what = "added" if whole else f"added after its effect {held}, the last that others hold"
-    print(
-        f"{file}: {written:,} {'entry' if written == 1 else 'entries'} that {place.name} {what}\n"
-        f"To add them elsewhere: redis-cli -h HOST -p PORT --pipe < {file}"
-    )
 
 
 def _held_by_others(place: RegionAddress, others: list[RegionAddress], password: str | None) -> int:
@@ -89,7 +107,7 @@ def _held_by_others(place: RegionAddress, others: list[RegionAddress], password:
     held: dict[int, int] = {}
     lost: set[int] = set()
     for other in others:
-        with RegionClient(other.resp, other.name, password) as client:
+        with other.client(password) as client:
             try:
                 held[other.region_id] = client.vector().get(place.region_id, 0)
                 lost |= lost_regions([client])

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from anabranch.answers import listed_vector, members_of
 from anabranch.cli.addresses import RegionAddress
-from anabranch.cli.client import PeerFacts, RegionClient
+from anabranch.cli.client import PeerFacts
 from anabranch.cli.errors import CliError, WrongPassword
 
 # The state of a region whose commits fail, as INFO names it.
@@ -60,7 +60,7 @@ def ask(place: RegionAddress, password: str | None) -> RegionFacts:
     """Asks a region for everything that `status` shows of it."""
     facts = RegionFacts(place)
     try:
-        with RegionClient(place.resp, place.known_name, password) as client:
+        with place.client(password) as client:
             facts.info = client.info("everything")
             facts.peers = client.peers()
         if facts.state != FAILED:
@@ -77,12 +77,12 @@ def _ask_for_state(facts: RegionFacts, password: str | None) -> None:
     """Asks for vector and digest, which wait for a commit (S2.4), unless commits fail."""
     place = facts.place
     try:
-        with RegionClient(place.resp, place.known_name, password) as client:
+        with place.client(password) as client:
             facts.vector = client.vector()
             facts.digest = client.digest()
     except CliError:
         # The region ends the connections of clients that wait for a commit which failed (S13.4).
-        with RegionClient(place.resp, place.known_name, password) as client:
+        with place.client(password) as client:
             facts.info = client.info("everything")
         if facts.state != FAILED:
             raise

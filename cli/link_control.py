@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from anabranch.chaos.toxiproxy import DOWNSTREAM, Proxy, Toxic, Toxiproxy, ToxiproxyError
 from anabranch.cli.addresses import RegionAddress
-from anabranch.cli.client import PeerFacts, RegionClient
+from anabranch.cli.client import PeerFacts
 from anabranch.cli.errors import CliError
 
 # The toxics that `anabranch link` adds and changes.
@@ -70,7 +70,7 @@ class Control(Protocol):
 def peer_facts(direction: Direction, password: str | None) -> PeerFacts:
     """What the receiver reports of the link. CliError if the receiver does not answer."""
     receiver = direction.receiver
-    with RegionClient(receiver.resp, receiver.name, password) as client:
+    with receiver.client(password) as client:
         for peer in client.peers():
             if peer.name == direction.sender.name:
                 return peer
@@ -100,7 +100,7 @@ class RegionControl:
     def write(self, direction: Direction, wanted: Condition) -> None:
         found = self.read(direction)
         receiver, peer = direction.receiver, direction.sender.name
-        with RegionClient(receiver.resp, receiver.name, self._password) as client:
+        with receiver.client(self._password) as client:
             if wanted.delay_ms != found.delay_ms:
                 client.link(peer, "DELAY", wanted.delay_ms)
             if wanted.limit_bytes_s != found.limit_bytes_s:
@@ -111,7 +111,7 @@ class RegionControl:
     def heal(self, direction: Direction) -> None:
         self.write(direction, Condition())
         receiver = direction.receiver
-        with RegionClient(receiver.resp, receiver.name, self._password) as client:
+        with receiver.client(self._password) as client:
             # UP also dials at once, and opens a link that has found a fork (S13.5).
             client.link(direction.sender.name, "UP")
 

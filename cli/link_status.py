@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from anabranch.chaos.toxiproxy import Proxy, Toxiproxy, ToxiproxyError
 from anabranch.cli.client import PeerFacts
 from anabranch.cli.errors import CliError
 from anabranch.cli.link_control import Condition, Direction, condition_of, peer_facts
+from anabranch.cli.terminal import coloured, harmless
 
 # Columns for a reader that is no terminal, so that no value is broken.
 _PIPE_COLUMNS: Final = 240
@@ -124,7 +125,9 @@ def _plain(condition: Condition | None) -> dict[str, Any] | None:
 
 def show(rows: list[LinkRow], json: bool) -> None:
     """Prints the rows; CliError, after them, with everything that could not be told."""
-    console = Console() if Console().is_terminal else Console(width=_PIPE_COLUMNS)
+    console = coloured()
+    if not console.is_terminal:
+        console.width = _PIPE_COLUMNS
     if json:
         console.print_json(data=as_json(rows))
     else:
@@ -139,7 +142,7 @@ def _table(rows: list[LinkRow]) -> Table:
     for column in ("from", "to", "state", "cut by", "delay", "limit", "other toxics", "detail"):
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(
+        cells = (
             row.direction.sender.name,
             row.direction.receiver.name,
             row.state,
@@ -149,4 +152,5 @@ def _table(rows: list[LinkRow]) -> Table:
             row.others,
             "" if row.cut_by == ["region"] else row.detail,
         )
+        table.add_row(*(Text(harmless(cell)) for cell in cells))
     return table

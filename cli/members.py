@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, find, named
-from anabranch.cli.client import RegionClient
 from anabranch.cli.errors import CliError
 
 
@@ -44,7 +43,7 @@ def lost(
     failed = []
     for place in told:
         try:
-            with RegionClient(place.resp, place.name, password) as client:
+            with place.client(password) as client:
                 client.call("CRDT.MEMBER", "LOST", name)
             print(f"{place.name}: no longer waits for {name}")
         except CliError as error:

@@ -17,7 +17,6 @@ from pathlib import Path
 
 from anabranch import build
 from anabranch.cli.addresses import RegionAddress
-from anabranch.cli.client import RegionClient
 from anabranch.cli.errors import CliError, WrongPassword
 from anabranch.cli.greeting import greeting
 
@@ -216,7 +215,7 @@ class Supervisor:
 
     def _answering(self, process: RegionProcess) -> str:
         try:
-            with RegionClient(process.place.resp, process.place.name, self.password) as client:
+            with process.place.client(self.password) as client:
                 return "" if client.ping() else "no PONG"
         except WrongPassword:
             raise
@@ -225,7 +224,7 @@ class Supervisor:
 
     def _linked(self, process: RegionProcess) -> str:
         try:
-            with RegionClient(process.place.resp, process.place.name, self.password) as client:
+            with process.place.client(self.password) as client:
                 links = {peer.name: (peer.link, peer.detail) for peer in client.peers()}
         except CliError as error:
             return str(error)

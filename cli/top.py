@@ -12,10 +12,9 @@ from typing import Final
 import typer
 
 from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, RegionAddress, find
-from anabranch.cli.client import RegionClient
 from anabranch.cli.errors import CliError, WrongPassword
 from anabranch.cli.interrupting import Interruption
-from anabranch.cli.terminal import table
+from anabranch.cli.terminal import coloured, harmless, table
 from anabranch.plural import counted
 
 # A region that does not answer in this time is shown as unreachable.
@@ -59,7 +58,7 @@ def sample(place: RegionAddress, password: str | None) -> Sample:
     """Asks one region."""
     made = Sample(place, time.monotonic())
     try:
-        with RegionClient(place.resp, place.known_name, password, _PATIENCE_S) as client:
+        with place.client(password, _PATIENCE_S) as client:
             made.info = client.info("default")
     except CliError as error:
         made.error = str(error)
@@ -180,24 +179,26 @@ def _live(
     places: list[RegionAddress], before: list[Sample], interval: float, password: str | None
 ) -> None:
     # Imported here, as in the other commands: rich takes long to import.
-    from rich.console import Console
     from rich.live import Live
     from rich.text import Text
 
-    console = Console(highlight=False)
+    console = coloured()
 
     def shown(after: list[Sample]) -> Text:
         lines = screen(before, after, console.width)
-        return Text("\n".join(lines), no_wrap=True, overflow="crop")
+        return Text(harmless("\n".join(lines)), no_wrap=True, overflow="crop")
 
-    with (
-        Interruption() as interruption,
-        Live(shown(before), console=console, auto_refresh=False, screen=True) as live,
-    ):
-        while True:
-            interruption.sleep(interval)
-            if interruption.is_noted:
-                return
-            after = sample_all(places, password)
-            live.update(shown(after), refresh=True)
-            before = after
+    text = shown(before)
+    with Interruption(notes_suspension=True) as interruption:
+        while not interruption.is_noted:
+            with Live(text, console=console, auto_refresh=False, screen=True) as live:
+                while True:
+                    interruption.sleep(interval)
+                    if interruption.has_signal:
+                        break
+                    after = sample_all(places, password)
+                    text = shown(after)
+                    live.update(text, refresh=True)
+                    before = after
+            if interruption.is_suspension_noted and not interruption.is_noted:
+                interruption.suspend()

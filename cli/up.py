@@ -34,7 +34,6 @@ from anabranch.cli.supervisor import Console, RegionProcess, Supervisor
 from anabranch.crdt.ids import REGION_ID_MAX
 from anabranch.plural import counted
 from anabranch.region.config import (
-    ENVIRONMENT_PREFIX,
     MEMBERS_MAX,
     Address,
     ConfigError,
@@ -43,12 +42,12 @@ from anabranch.region.config import (
     parse_members,
 )
 from anabranch.region.engine.errors import StorageError
+from anabranch.region.environment import CONFIG_VARIABLE
 from anabranch.region.stored_identity import StoredIdentity, read_identity
 
 HOST = "127.0.0.1"
 CLUSTER = "local"
 DEFAULT_REGIONS = "us,eu,ap"
-CONFIG_VARIABLE = ENVIRONMENT_PREFIX + "CONFIG"
 
 
 def plan(regions: str, resp_port: int, sync_port: int, http_port: int) -> list[RegionAddress]:
@@ -340,9 +339,13 @@ def _check_settings(places: list[RegionAddress], directory: Path, extra: list[st
         "resp": first.resp,
         "sync": first.sync,
         "data": str(directory),
+        "peer": [f"{place.name}@{place.sync}" for place in places[1:]],
     }
     try:
         config = load({**flags, **identity}, os.environ, Path(file) if file else None)
     except ConfigError as error:
         raise UsageError(str(error)) from None
+    # The regions write them into their logs.
+    for warning in config.warnings:
+        print(f"anabranch: {warning}", file=sys.stderr)
     return config.settings.text("requirepass") or None

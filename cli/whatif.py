@@ -48,7 +48,7 @@ class _Regions:
         }
         failed: list[str] = []
         for place in places:
-            client = RegionClient(place.resp, place.name, password)
+            client = place.client(password)
             try:
                 facts = client.info("crdt")
                 self.clients[int(facts["crdt_region_id"])] = stack.enter_context(client)

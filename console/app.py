@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 from anabranch.console import past, why
 from anabranch.console.commands import CommandTable, CommandTables
 from anabranch.console.files import PageFiles
-from anabranch.console.keys import key_of, keys
+from anabranch.console.keys import LongKeys, keys
 from anabranch.console.links import LinkDoor, LinkError, Links, wanted_change
 from anabranch.console.live import Live, Wanted
 from anabranch.console.overview import names_of
@@ -55,7 +55,8 @@ class Console:
         self.links: Final = Links(door)
         self.pulse: Final = Pulse(self.regions, self.links)
         self.streams: Final = Streams()
-        self.live: Final = Live(self.pulse, self.streams, self.regions)
+        self.long_keys: Final = LongKeys()
+        self.live: Final = Live(self.pulse, self.streams, self.regions, self.long_keys)
         self.tables: Final = CommandTables()
         self.sessions: Final = Sessions()
         self.allow_write: Final = allow_write
@@ -134,13 +135,13 @@ async def body_of(request: Request) -> dict[str, Any]:
     return body
 
 
-def key_in(request: Request) -> bytes:
-    """The key that a request names, as the page shows it. Raises BadRequest."""
+def key_in(request: Request, long_keys: LongKeys) -> bytes:
+    """The key that a request names, as the page calls it. Raises BadRequest."""
     text = request.query_params.get("key")
     if not text:
         raise BadRequest("the parameter key is missing")
     try:
-        return key_of(text)
+        return long_keys.key_of(text)
     except ValueError as error:
         raise BadRequest(f"key: {error}") from None
 
@@ -153,7 +154,7 @@ def number_in(request: Request, name: str, default: int, highest: int) -> int:
     return int(text)
 
 
-def window_in(request: Request) -> Window:
+def window_in(request: Request, long_keys: LongKeys) -> Window:
     """The window of a stream that a request names. Raises BadRequest."""
     before = request.query_params.get("before", "")
     try:
@@ -161,7 +162,7 @@ def window_in(request: Request) -> Window:
     except ids.IdError:
         raise BadRequest("before must be an entry ID") from None
     rows = max(number_in(request, "rows", ROWS_DEFAULT, ROWS_MAX), 1)
-    return Window(key_in(request), before, rows)
+    return Window(key_in(request, long_keys), before, rows)
 
 
 class Reading:
@@ -176,9 +177,15 @@ class Reading:
         wanted = [name for name in listed.split(",") if name]
         return [self._console.region(name) for name in wanted] or self._console.regions
 
+    def _key(self, request: Request) -> bytes:
+        return key_in(request, self._console.long_keys)
+
+    def _window(self, request: Request) -> Window:
+        return window_in(request, self._console.long_keys)
+
     def wanted(self, request: Request) -> Wanted:
         """What a page wants to watch. Raises BadRequest."""
-        window = window_in(request) if request.query_params.get("key") else None
+        window = self._window(request) if request.query_params.get("key") else None
         return Wanted(window, self.regions_in(request), request.query_params.get("filter", ""))
 
     async def overview(self, request: Request) -> Response:
@@ -189,12 +196,12 @@ class Reading:
     async def keys(self, request: Request) -> Response:
         """The keys that match a filter."""
         wanted = request.query_params.get("filter", "")
-        return JSONResponse(await keys(self._console.regions, wanted))
+        return JSONResponse(await keys(self._console.regions, wanted, self._console.long_keys))
 
     async def stream(self, request: Request) -> Response:
         """A window of a stream in some regions."""
         names = await self._console.names()
-        regions, window = self.regions_in(request), window_in(request)
+        regions, window = self.regions_in(request), self._window(request)
         look = await self._console.streams.look(regions, names, window)
         if look.unread:
             await self._console.streams.read(look.unread, names)
@@ -207,13 +214,13 @@ class Reading:
         until_ms = number_in(request, "until", 0, _TIME_MAX)
         rows = max(number_in(request, "rows", ROWS_DEFAULT, ROWS_MAX), 1)
         names = await self._console.names()
-        return JSONResponse(await past.past(region, key_in(request), until_ms, names, rows))
+        return JSONResponse(await past.past(region, self._key(request), until_ms, names, rows))
 
     async def timeline(self, request: Request) -> Response:
         """The times at which a key changed in one region."""
         region = self._console.region(request.query_params.get("region"))
         names = await self._console.names()
-        return JSONResponse(await past.timeline(region, key_in(request), names))
+        return JSONResponse(await past.timeline(region, self._key(request), names))
 
     async def explain(self, request: Request) -> Response:
         """Why an entry is there or not."""
@@ -221,21 +228,21 @@ class Reading:
         others = [other for other in self._console.regions if other is not region]
         entry_id = request.query_params.get("id", "")
         names = await self._console.names()
-        return JSONResponse(await why.explain(region, others, names, key_in(request), entry_id))
+        return JSONResponse(await why.explain(region, others, names, self._key(request), entry_id))
 
     async def log(self, request: Request) -> Response:
         """The history of a key in one region."""
         region = self._console.region(request.query_params.get("region"))
         until_ms = number_in(request, "until", 0, _TIME_MAX)
         names = await self._console.names()
-        return JSONResponse(await why.log(region, names, key_in(request), until_ms))
+        return JSONResponse(await why.log(region, names, self._key(request), until_ms))
 
     async def group(self, request: Request) -> Response:
         """The story of a group in one region."""
         region = self._console.region(request.query_params.get("region"))
         names = await self._console.names()
         name = request.query_params.get("group", "")
-        return JSONResponse(await why.group_story(region, names, key_in(request), name))
+        return JSONResponse(await why.group_story(region, names, self._key(request), name))
 
     async def commands(self, request: Request) -> Response:
         """The commands of a region, for completion."""

@@ -1,18 +1,29 @@
-"""The keys of the cluster: a bounded list, from SCAN in every region."""
+"""The keys of the cluster: a bounded list, from SCAN in every region.
+
+The page calls a key by its text (`escapes.shown`), and shows the beginning of a long text. A key of
+more than `NAME_BYTES` has a handle instead, because the address of a request must hold its name.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from typing import Any, Final, NamedTuple
 
 from anabranch.console.regions import Refused, Region, RegionDown, Word
 from anabranch.console.view import Facts
 from anabranch.escapes import original, shown
+from anabranch.study.history.wording import VALUE_MAX
 
 KEYS: Final = 200
 _COUNT: Final = 1000
 _CALLS: Final = 50
 _GLOB: Final = "*?[\\"
+NAME_BYTES: Final = 1024
+# A handle is this, a hash of the key, a space, and as much of its text as the page cuts. `shown`
+# never returns a text that begins so.
+_HANDLE: Final = "\\#"
+_LONG_BYTES_MAX: Final = 64 << 20
 
 
 def pattern_of(wanted: str) -> bytes:
@@ -23,12 +34,41 @@ def pattern_of(wanted: str) -> bytes:
     return glob.encode("utf-8", "surrogatepass")
 
 
-def key_of(text: str) -> bytes:
-    """The key that the page names with the text of `escapes.shown`. ValueError if it is none."""
-    return original(text)
+def name_of(key: bytes) -> str:
+    """The name by which the page calls a key: its text, or a handle."""
+    if len(key) <= NAME_BYTES:
+        return shown(key)
+    digest = hashlib.blake2b(key, digest_size=16).hexdigest()
+    return f"{_HANDLE}{digest} {shown(key[:NAME_BYTES])[: VALUE_MAX + 1]}"
 
 
-async def keys(regions: list[Region], wanted: str) -> Facts:
+class LongKeys:
+    """The keys that have handles, as far as they were listed lately."""
+
+    def __init__(self) -> None:
+        self._by_handle: Final[dict[str, bytes]] = {}
+        self._bytes = 0
+
+    def note(self, key: bytes) -> str:
+        """The name of a key, which `key_of` understands from now on."""
+        name = name_of(key)
+        if name.startswith(_HANDLE) and name not in self._by_handle:
+            self._by_handle[name] = key
+            self._bytes += len(key)
+            while self._bytes > _LONG_BYTES_MAX and len(self._by_handle) > 1:
+                self._bytes -= len(self._by_handle.pop(next(iter(self._by_handle))))
+        return name
+
+    def key_of(self, name: str) -> bytes:
+        """The key of that name. ValueError if there is none."""
+        if not name.startswith(_HANDLE):
+            return original(name)
+        if name not in self._by_handle:
+            raise ValueError("the console does not know this long key any more: list the keys")
+        return self._by_handle[name]
+
+
+async def keys(regions: list[Region], wanted: str, long_keys: LongKeys) -> Facts:
     """At most `KEYS` keys by name: the regions that hold each, and its entries there.
 
     A scan that finds too little ends after a bounded number of calls; `is_whole` is then False.
@@ -43,7 +83,7 @@ async def keys(regions: list[Region], wanted: str) -> Facts:
     return {
         "keys": [
             {
-                "name": shown(name),
+                "name": long_keys.note(name),
                 "entries": {
                     region.name: length[name]
                     for region, length in zip(regions, lengths, strict=True)

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Send
 
-from anabranch.console.keys import keys
+from anabranch.console.keys import LongKeys, keys
 from anabranch.console.overview import RegionState, names_of
 from anabranch.console.pace import Pace
 from anabranch.console.pulse import Pulse, Watcher
@@ -54,11 +54,13 @@ class Feed:
         pulse: Pulse,
         streams: Streams,
         regions: list[Region],
+        long_keys: LongKeys,
         wanted: Wanted,
         watcher: Watcher,
         pace: Pace,
     ) -> None:
         self._pace: Final = pace
+        self._long_keys: Final = long_keys
         self._pulse: Final = pulse
         self._streams: Final = streams
         self._regions: Final = regions
@@ -103,7 +105,7 @@ class Feed:
             if self._is_new("stream", stream):
                 yield "stream", stream
         if self._are_keys_due and time.monotonic() - self._keys_s >= KEYS_S:
-            found = await keys(self._regions, self._wanted.wanted_keys)
+            found = await keys(self._regions, self._wanted.wanted_keys, self._long_keys)
             self._are_keys_due = False
             self._keys_s = time.monotonic()
             if self._is_new("keys", found):
@@ -143,7 +145,10 @@ class Feed:
 class Live:
     """The connections of all pages."""
 
-    def __init__(self, pulse: Pulse, streams: Streams, regions: list[Region]) -> None:
+    def __init__(
+        self, pulse: Pulse, streams: Streams, regions: list[Region], long_keys: LongKeys
+    ) -> None:
+        self._long_keys: Final = long_keys
         self._pulse: Final = pulse
         self._streams: Final = streams
         self._regions: Final = regions
@@ -187,7 +192,15 @@ class Live:
     async def _send(self, wanted: Wanted, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
         async with self._pulse.watch() as watcher:
-            feed = Feed(self._pulse, self._streams, self._regions, wanted, watcher, self._pace)
+            feed = Feed(
+                self._pulse,
+                self._streams,
+                self._regions,
+                self._long_keys,
+                wanted,
+                watcher,
+                self._pace,
+            )
             try:
                 while True:
                     await self._step(feed, watcher, send)

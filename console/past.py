@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from anabranch.console.groups import place_of
+from anabranch.console.keys import name_of
 from anabranch.console.regions import Region, text
 from anabranch.console.view import Facts, RegionView, Removed, entry_of, region_facts, rows
 from anabranch.crdt.vector import Dot
@@ -166,7 +167,7 @@ async def past(
     view.length = len(view.entries)
     shown, are_older_left = rows([view], 0, count)
     return {
-        "key": text(key),
+        "key": name_of(key),
         "at_ms": until_ms,
         "rows": shown,
         "has_older": are_older_left or bool(telling.left_out),

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from anabranch.answers import info_of, listed_vector, vector_of
 from anabranch.console.groups import LiveGroup
+from anabranch.console.keys import name_of
 from anabranch.console.regions import Refused, Region, RegionDown, Word, text
 from anabranch.console.tail import Tail
 from anabranch.console.view import Facts, RegionView, entry_of, region_facts, rows
@@ -111,7 +112,7 @@ class Streams:
         views = [view for view, _ in looked]
         shown, are_older_left = rows(views, low, window.count)
         facts: Facts = {
-            "key": text(window.key),
+            "key": name_of(window.key),
             "before": window.before or None,
             "rows": shown,
             "has_older": are_older_left or low > 0,

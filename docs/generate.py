@@ -24,12 +24,13 @@ sys.path.append(str(DOCS.parent))
 
 from anabranch.pipeline.options import OPTIONS  # noqa: E402
 from anabranch.pipeline.sink_options import SINK_OPTIONS  # noqa: E402
-from anabranch.region.config import ALIASES, ENVIRONMENT_PREFIX, IDENTITY  # noqa: E402
+from anabranch.region.config import ALIASES, IDENTITY  # noqa: E402
 from anabranch.region.engine import registry, settings  # noqa: E402
 from anabranch.region.engine.figures.figure import Figure  # noqa: E402
 from anabranch.region.engine.figures.table import TOPICS  # noqa: E402
 from anabranch.region.engine.state import EngineState  # noqa: E402
 from anabranch.region.engine.table import Command  # noqa: E402
+from anabranch.region.environment import ENVIRONMENT_PREFIX  # noqa: E402
 from anabranch.sim.rules import NOT_SIMULATED, RULES  # noqa: E402
 
 _UNITS = ((1 << 30, "gb"), (1 << 20, "mb"), (1 << 10, "kb"))
@@ -80,7 +81,9 @@ def settings_page() -> str:
         "and the file overrides the default.",
         "",
         "A value set by `CONFIG SET` lasts until the region stops. An unknown key in the file is",
-        "an error, and the error names the nearest known key.",
+        "an error, and the error names the nearest known key. An unknown variable that begins with",
+        f"`{ENVIRONMENT_PREFIX}` is a warning in the log, which names the nearest known one. Those",
+        "that Kubernetes makes for services are passed over.",
         "",
         "## Identity of a region",
         "",

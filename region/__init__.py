@@ -25,6 +25,7 @@ Reading order:
 - `held_replies`: the queue of replies that wait for a commit.
 - `salvaging`: the merging of the sound part of a damaged log, in a recovery.
 - `histories`: answers about the history of a key, read from the log on disk.
+- `environment`: variables that set options, that are foreign, and that are mistakes.
 - `config`: the configuration from flags, environment and TOML file.
 - `starting`: the load from disk that makes a driver.
 - `data_files`: the database as a file: its identity, its mark, its write-ahead log.

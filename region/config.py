@@ -18,9 +18,15 @@ from typing import Any, Final
 
 from anabranch.crdt.ids import REGION_ID_MAX
 from anabranch.region.engine.settings import BY_NAME, Settings
+from anabranch.region.environment import (
+    CONFIG_VARIABLE,
+    ENVIRONMENT_PREFIX,
+    is_foreign,
+    variable_of,
+    warning,
+)
 
 MEMBERS_MAX: Final = 16
-ENVIRONMENT_PREFIX: Final = "ANABRANCH_"
 
 # Short names of settings.
 ALIASES: Final = {"id-mode": "crdt-xadd-id-uniqueness-mode"}
@@ -52,10 +58,6 @@ IDENTITY: Final = {
 # Those of IDENTITY that are given without a value.
 FLAGS: Final = frozenset({"restored", "moved"})
 
-# Environment variables that have the prefix but configure the build, not a region.
-_FOREIGN_ENVIRONMENT: Final = frozenset(
-    {"ANABRANCH_PURE", "ANABRANCH_NO_COMPILE", "ANABRANCH_OPT_LEVEL"}
-)
 _TRUE: Final = frozenset({"1", "yes", "true", "on"})
 _FALSE: Final = frozenset({"0", "no", "false", "off", ""})
 
@@ -194,8 +196,8 @@ def load(
     """
     found: dict[str, Found] = {}
     warnings: list[str] = []
-    if file is None and environment.get(ENVIRONMENT_PREFIX + "CONFIG"):
-        file = Path(environment[ENVIRONMENT_PREFIX + "CONFIG"])
+    if file is None and environment.get(CONFIG_VARIABLE):
+        file = Path(environment[CONFIG_VARIABLE])
     if file is not None:
         found.update(read_file(file))
     found.update(_read_environment(environment, warnings))
@@ -243,23 +245,14 @@ def _nearest(name: str) -> str:
 def _read_environment(environment: Mapping[str, str], warnings: list[str]) -> dict[str, Found]:
     found: dict[str, Found] = {}
     for variable, text in environment.items():
-        if (
-            not variable.startswith(ENVIRONMENT_PREFIX)
-            or variable in _FOREIGN_ENVIRONMENT
-            or variable == ENVIRONMENT_PREFIX + "CONFIG"
-        ):
+        if not variable.startswith(ENVIRONMENT_PREFIX) or variable == CONFIG_VARIABLE:
             continue
         name = variable.removeprefix(ENVIRONMENT_PREFIX).lower().replace("_", "-")
         name = "peer" if name == "peers" else ALIASES.get(name, name)
         if name in IDENTITY or name in BY_NAME:
             found[name] = Found(text, variable)
-        else:
-            near = difflib.get_close_matches(name, [*IDENTITY, *ALIASES, *BY_NAME], 1, 0.8)
-            if near:
-                guess = ENVIRONMENT_PREFIX + near[0].upper().replace("-", "_")
-                warnings.append(
-                    f"{variable} is no option of anabranch and is ignored; did you mean {guess}?"
-                )
+        elif not is_foreign(variable, text):
+            warnings.append(warning(variable, known_options()))
     return found
 
 
@@ -352,9 +345,9 @@ def _where(found: dict[str, Found], name: str) -> str:
 
 def _text(found: dict[str, Found], name: str) -> str:
     if name not in found:
-        variable = ENVIRONMENT_PREFIX + name.upper()
         raise ConfigError(
-            f"--{name} is missing (or '{name}' in the TOML file, or {variable}). {IDENTITY[name]}"
+            f"--{name} is missing (or '{name}' in the TOML file, or {variable_of(name)})."
+            f" {IDENTITY[name]}"
         )
     value = found[name].value
     if not isinstance(value, str):

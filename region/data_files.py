@@ -10,6 +10,9 @@ Files that were put back from a copy may be old. Two facts show it without being
   ahead of what a power failure leaves.
 
 Neither shows a rollback of the whole volume, which brings back the inodes and the mark as well.
+
+Files may also be removed or replaced under a running region. SQLite does not notice it in WAL mode:
+it goes on writing into the open files, which no start will find.
 """
 
 from __future__ import annotations
@@ -57,8 +60,11 @@ class DataFiles:
 
     def __init__(self, path: Path) -> None:
         self._path: Final = path
+        self._wal: Final = path.with_name(f"{path.name}-wal")
         self._mark: Final = path.with_name(MARK_NAME)
         self._file: Optional[int] = None
+        # Device and inode of the database and of its write-ahead log, as they were opened.
+        self._open: dict[Path, tuple[int, int]] = {}
 
     def identity(self) -> bytes:
         """``device:inode:birth`` of the file; birth is 0 where the file system does not tell it.
@@ -75,9 +81,27 @@ class DataFiles:
         Call it before SQLite opens the database, because SQLite drops what follows a damaged frame.
         """
         try:
-            return wal.damage(self._path.with_name(f"{self._path.name}-wal").read_bytes())
+            return wal.damage(self._wal.read_bytes())
         except OSError:
             return ""
+
+    def opened(self) -> None:
+        """Notes that SQLite has opened the files. `lost` compares with those that it opened."""
+        for path in (self._path, self._wal):
+            with suppress(OSError):
+                self._open[path] = _inode(path)
+
+    def lost(self) -> str:
+        """How an open file is no longer the one at its path, in words; empty if none is known."""
+        for path, former in self._open.items():
+            try:
+                if _inode(path) != former:
+                    return f"{path} was replaced by another file while the region runs"
+            except (FileNotFoundError, NotADirectoryError):
+                return f"{path} was removed while the region runs"
+            except OSError:
+                pass  # The path cannot be looked at, so nothing is known.
+        return ""
 
     def read_mark(self) -> int:
         """The position that the mark holds; 0 if there is no readable mark."""
@@ -156,6 +180,11 @@ def missing_commits(wal_damage: str, position: int, mark: int) -> str:
             " file is an older copy, or has lost a part of its write-ahead log"
         )
     return ""
+
+
+def _inode(path: Path) -> tuple[int, int]:
+    found = os.stat(path)
+    return found.st_dev, found.st_ino
 
 
 def _check(digits: bytes) -> bytes:

@@ -82,6 +82,8 @@ class Database:
         self.wal_damage = ""
         self._connect: Final = connect
         self._files: Final = files
+        # How the open files are no longer those at their paths; empty if they are.
+        self._lost = ""
         self._members: list[int] = []
         self._writer: Optional[SqlConnection] = None
         self._reader: Optional[SqlConnection] = None
@@ -109,6 +111,8 @@ class Database:
             if not rows and self._files is not None:
                 # The file is new, and will be written to, or it has lost its rows.
                 await self._check_structure()
+            if self._files is not None:
+                self._files.opened()
         except (sqlite3.Error, OSError) as error:
             raise _failure(f"cannot open {self.path}", error) from error
         return loading.read_meta(rows)
@@ -279,6 +283,12 @@ class Database:
         except OSError as error:
             raise StorageError(f"cannot reach {self.path}: {error.strerror}") from error
 
+    def has_lost_files(self) -> bool:
+        """Looks whether the files were removed or replaced. If they were, `write` fails."""
+        if self._files is not None:
+            self._lost = self._files.lost()
+        return bool(self._lost)
+
     def mark(self) -> int:
         """The position in the mark: the log on disk had once reached it."""
         return 0 if self._files is None else self._files.read_mark()
@@ -316,8 +326,11 @@ class Database:
         """Runs the statements in one transaction.
 
         Raises:
-            StorageError: The transaction failed, and none of its statements took effect.
+            StorageError: The transaction failed, and none of its statements took effect. So do all
+                while no start would find what they write (`has_lost_files`).
         """
+        if self._lost:
+            raise StorageError(self._lost)
         writer = self._writer
         assert writer is not None
         try:

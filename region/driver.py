@@ -301,6 +301,11 @@ class Driver:
         engine.note_damage(error, {"log_floor": self.log.encoded_floor()})
         self._events.damaged(error)
 
+    def try_disk(self) -> None:
+        """Commits at least the clock, so that an idle region knows whether its disk fails."""
+        self.engine.want_clock_commit()
+        self._step_wanted = True
+
     # -- steps
 
     def is_step_due(self) -> bool:

@@ -241,12 +241,14 @@ class Region:
     # -- figures
 
     def _update_facts(self) -> None:
-        """Gives the engine the facts that only the process knows, for INFO and /metrics."""
+        """Gives the engine the facts that only the process knows, and looks at the files."""
         self._facts_due_s = self._loop.time() + _FACTS_S
         self._facts.update(process_facts.changing())
         self._facts.update(process_facts.disk(self.database.path))
         self._facts.update({name: str(value) for name, value in self.driver.figures().items()})
         self.driver.engine.set_process_facts(self._facts)
+        if self.database.has_lost_files():
+            self.driver.try_disk()
 
     def metrics(self) -> list[Metric]:
         """The figures for /metrics."""

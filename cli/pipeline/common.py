@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Optional
 import typer
 
 from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, RegionAddress, find
-from anabranch.cli.client import RegionClient
 from anabranch.cli.errors import CliError, Unreachable, UsageError
 from anabranch.cli.files import checked_json
 from anabranch.cli.interrupting import end_as_after_ctrl_c
@@ -178,7 +177,7 @@ def _check_password(places: list[RegionAddress], secret: str | None) -> None:
     """
     for place in places:
         try:
-            with RegionClient(place.resp, place.known_name, password=secret) as client:
+            with place.client(secret) as client:
                 client.ping()
             return
         except Unreachable:

@@ -23,6 +23,12 @@ function fill(node, attributes, children) {
 
 export const find = (id) => document.getElementById(id);
 
+// A key as it is shown: the beginning of a long name, without the hash of a handle (keys.py).
+export function shortKey(name) {
+  const text = name.replace(/^\\#[0-9a-f]+ /, "");
+  return text.length > 160 ? `${text.slice(0, 160)}…` : text;
+}
+
 // The time of a clock, as 14:05:09.250; with the day if it is not today.
 export function clock(ms) {
   const at = new Date(ms);

@@ -1,7 +1,7 @@
 // Why an entry, a group or a key is as it is, in sentences; and the log of a key.
 
 import { ApiError, get } from "./api.js";
-import { clock, counted, el, find } from "./dom.js";
+import { clock, counted, el, find, shortKey } from "./dom.js";
 import * as panels from "./panels.js";
 import { on, shownViews, state } from "./store.js";
 
@@ -13,7 +13,7 @@ let request = null;
 const TITLES = {
   entry: (what) => `Entry ${what.id} in ${what.region}`,
   group: (what) => `Group ${what.group} in ${what.region}`,
-  log: (what) => `Log of ${what.key} in ${what.region}`,
+  log: (what) => `Log of ${shortKey(what.key)} in ${what.region}`,
 };
 
 async function ask(what) {
@@ -62,7 +62,7 @@ function render() {
     panel.replaceChildren(el("p", { class: "note" }, "Select an entry or a group: here stands why it is there, or why not, from the logs of all regions."));
     return;
   }
-  const parts = [el("h3", {}, TITLES[asked.kind](asked)), el("p", { class: "note" }, `key ${asked.key}`), regionSwitch()];
+  const parts = [el("h3", {}, TITLES[asked.kind](asked)), el("p", { class: "note" }, `key ${shortKey(asked.key)}`), regionSwitch()];
   if (error) parts.push(el("p", { class: "problem" }, error));
   else if (!answer) parts.push(el("p", { class: "note", role: "status" }, "reading the logs of the regions …"));
   if (answer?.lines) parts.push(el("ul", { class: "sentences", role: "status" }, answer.lines.map(sentence)));

@@ -1,6 +1,6 @@
 // The keys of the cluster, with the number of entries in each region.
 
-import { el, find } from "./dom.js";
+import { el, find, shortKey } from "./dom.js";
 import { on, set, shownViews, state } from "./store.js";
 
 export function select(key) {
@@ -16,7 +16,7 @@ function item(key) {
     type: "button", "data-key": key.name, "aria-current": key.name === state.key ? "true" : null,
     title: counts.map(([name, count]) => `${name}: ${count}`).join(", "),
     onclick: () => select(key.name),
-  }, el("span", { class: "name" }, key.name), el("span", { class: "entries" }, text)));
+  }, el("span", { class: "name" }, shortKey(key.name)), el("span", { class: "entries" }, text)));
 }
 
 function note({ keys, is_whole: isWhole, silent }) {

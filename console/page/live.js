@@ -35,6 +35,8 @@ function connect() {
     source.close();
     set({ connection: "lost" });
     retry = setTimeout(() => renewToken().then(connect, connect), RETRY_MS);
+    // A console that was started again knows no handle of a long key until it lists the keys.
+    if (state.key.startsWith("\\#")) set({ key: "", before: "", stream: null });
   };
 }
 

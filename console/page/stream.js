@@ -2,7 +2,7 @@
 // river that readers of the region see. All views share the rows, so differences stand side by side.
 
 import { barsOf, WORDS } from "./bars.js";
-import { clock, counted, el, find } from "./dom.js";
+import { clock, counted, el, find, shortKey } from "./dom.js";
 import * as explain from "./explain.js";
 import { hue, nameOf, on, set, shownViews, state } from "./store.js";
 
@@ -146,7 +146,7 @@ function table(shown, views) {
   }
   const columns = views.flatMap(() => [...lanes.map(() => el("col", { class: "lanecol" })), el("col", { class: "rivercol" })]);
   return el("table", { class: `river-table views-${Math.min(views.length, 4)}` },
-    el("caption", { class: "unseen" }, `Entries of ${shown.key}, newest first`),
+    el("caption", { class: "unseen" }, `Entries of ${shortKey(shown.key)}, newest first`),
     el("colgroup", {}, el("col", { class: "idcol" }), columns), headings(shown, views),
     el("tbody", {}, rows.map(([, [, row]]) => row)));
 }
@@ -214,7 +214,7 @@ function restoreFocus(focused) {
 function render() {
   const shown = facts();
   find("views").replaceChildren(...viewButtons());
-  find("stream-title").textContent = state.key || "No stream selected";
+  find("stream-title").textContent = shortKey(state.key) || "No stream selected";
   find("log").disabled = find("travel").disabled = !state.key;
   if (!shown) {
     known = new Map();

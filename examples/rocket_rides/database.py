@@ -69,18 +69,25 @@ class Database(Protocol):
         """Closes the connection."""
 
 
-def open_database(url: str, region: str) -> Database:
+def open_database(url: str, region: str, *, is_new: bool = False) -> Database:
     """The database of one region; its tables may not exist yet (`tables.create`).
 
     Arguments:
         url: ``sqlite:DIRECTORY``, or a URL that begins with ``postgresql://``.
         region: Names the file in the directory, or the schema.
+        is_new: Whether the file is made if it is missing.
 
     Raises:
-        DatabaseError: The URL is neither, psycopg is missing, or the server refuses.
+        DatabaseError: The URL is neither, the file or psycopg is missing, or the server refuses.
     """
     if url.startswith(SQLITE_PREFIX) and url != SQLITE_PREFIX:
-        return SqliteDatabase(Path(url.removeprefix(SQLITE_PREFIX), f"{region}.sqlite"))
+        path = Path(url.removeprefix(SQLITE_PREFIX), f"{region}.sqlite")
+        if not is_new and not path.exists():
+            raise DatabaseError(
+                f"there is no {path.absolute()}: give the --database of a run, {SQLITE_PREFIX}"
+                "and the directory that holds its databases"
+            )
+        return SqliteDatabase(path)
     if url.startswith(POSTGRES_PREFIXES):
         return PostgresDatabase(url, schema(region))
     raise DatabaseError(f"no such database: {url}; give {SQLITE_PREFIX}DIRECTORY or postgresql://…")

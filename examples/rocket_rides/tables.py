@@ -84,7 +84,7 @@ def create(url: str, region: str, consumers: Sequence[Registration]) -> None:
             Path(url.removeprefix(SQLITE_PREFIX)).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise DatabaseError(f"cannot make the directory of the databases: {error}") from None
-    database = open_database(url, region)
+    database = open_database(url, region, is_new=True)
     # The number tells this database from one that had the same record IDs before it.
     producer = f"{region}-{secrets.token_hex(8)}"
 

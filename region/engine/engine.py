@@ -279,6 +279,10 @@ class Engine(PeerCalls):
         """Requests a commit of everything done up to now."""
         self.state.schedule.commit_wanted = True
 
+    def want_clock_commit(self) -> None:
+        """Requests a commit, which brings only the clock to disk if there is nothing else."""
+        self.state.schedule.clock_wanted = True
+
     def is_all_in_commits(self) -> bool:
         """Whether everything done is in commits that are on disk."""
         state = self.state

@@ -32,6 +32,17 @@ def test_promtool_accepts_the_configuration() -> None:
     accepted("config", DEPLOY / "prometheus" / "prometheus.yml")
 
 
+def test_promtool_accepts_the_relabelling_of_pods(tmp_path: Path) -> None:
+    """Debian's Prometheus knows no Kubernetes, so the pods are replaced by a fixed target."""
+    table = yaml.safe_load((DEPLOY / "prometheus" / "kubernetes.yml").read_text(encoding="utf-8"))
+    (job,) = table["scrape_configs"]
+    assert job.pop("kubernetes_sd_configs") == [{"role": "pod"}]
+    job["static_configs"] = [{"targets": ["us:7200"]}]
+    path = tmp_path / "kubernetes.yml"
+    path.write_text(yaml.safe_dump({"scrape_configs": [job]}), encoding="utf-8")
+    accepted("config", path)
+
+
 def test_every_alert_has_a_condition() -> None:
     assert {alert for alert, _ in CONDITIONS} == {rule["alert"] for rule in rules()}
 

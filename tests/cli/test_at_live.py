@@ -80,6 +80,27 @@ def test_a_cluster_file_with_swapped_addresses(new_cluster: NewCluster, tmp_path
     assert cluster.links("us")["eu"] == cluster.links("eu")["us"] == "up"
 
 
+def test_a_cluster_file_with_another_id(new_cluster: NewCluster, tmp_path: Path) -> None:
+    """Only the name was compared. `export` asks for entries by the id, and found none."""
+    cluster = new_cluster(["us"])
+    cluster.start("us")
+    file = tmp_path / "cluster.toml"
+    row = f'[[regions]]\nname = "us"\nresp = "{cluster["us"].address}"\nid = '
+    for number, code in ((7, 1), (1, 0)):
+        file.write_text(f"{row}{number}\n", encoding="utf-8")
+        line = [*build.command(), "export", "us", str(tmp_path / "out"), "--all"]
+        ended = subprocess.run(
+            [*line, "--cluster", str(file)],
+            capture_output=True,
+            text=True,
+            env=child_env(),
+            timeout=100,
+            check=False,
+        )
+        assert ended.returncode == code and "Traceback" not in ended.stderr, ended
+        assert ("has the id 1, not 7" in ended.stderr) == bool(code), ended
+
+
 def test_two_regions_that_are_down_have_their_addresses(new_cluster: NewCluster) -> None:
     cluster = new_cluster()
     cluster.start("us")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from anabranch.region.config import Address, ConfigError, load, parse_address, parse_members
 
+DEPLOY = Path(__file__).parents[2] / "deploy"
 IDENTITY = {
     "cluster": "c",
     "members": "us=1,eu=2,ap=3",
@@ -212,6 +214,47 @@ def test_what_looks_like_a_mistake_is_warned_of() -> None:
         ),
         "no --peer for ap: their writes arrive only through other regions",
     ]
+
+
+UNKNOWN = "ANABRANCH_{} is no option of anabranch and is ignored; {}"
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("APENDFSYNC", "did you mean ANABRANCH_APPENDFSYNC?"),
+        ("LOG_MAX_BYTES", "did you mean ANABRANCH_CRDT_LOG_MAX_BYTES?"),
+        ("CONFIG_FILE", "did you mean ANABRANCH_CONFIG?"),
+        ("PASSWORD", "docs/settings.md lists the options"),
+        ("PORT", "docs/settings.md lists the options"),
+    ],
+)
+def test_no_unknown_variable_is_passed_over(name: str, advice: str) -> None:
+    """Variables that resembled no option were ignored in silence: no password was asked for."""
+    variables = {f"ANABRANCH_{name}": "6379"}
+    assert load(flags(), variables).warnings[:1] == [UNKNOWN.format(name, advice)]
+
+
+def test_variables_of_other_programs_are_passed_over() -> None:
+    """Kubernetes makes such variables for the services anabranch and anabranch-us."""
+    service = {
+        "SERVICE_HOST": "10.0.0.1",
+        "SERVICE_PORT": "6379",
+        "SERVICE_PORT_RESP": "6379",
+        "PORT": "tcp://10.0.0.1:6379",
+        "PORT_6379_TCP": "tcp://10.0.0.1:6379",
+        "PORT_6379_TCP_PROTO": "tcp",
+        "PORT_6379_TCP_PORT": "6379",
+        "PORT_6379_TCP_ADDR": "10.0.0.1",
+    }
+    variables = {
+        f"ANABRANCH_{part}{name}": text for name, text in service.items() for part in ("", "US_")
+    }
+    compose = (DEPLOY / "compose.yaml").read_text(encoding="utf-8")
+    variables |= dict.fromkeys(re.findall(r"\$\{(ANABRANCH_\w+)", compose), "everysec")
+    variables |= {"ANABRANCH_PURE": "1", "ANABRANCH_TEST_INSTALLED": "1"}
+    peers = ["eu@127.0.0.1:1", "ap@127.0.0.1:2"]
+    assert len(variables) > 30 and load(flags(peer=peers), variables).warnings == []
 
 
 def test_addresses_and_members_alone() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +19,8 @@ from anabranch.cli.errors import CliError
 from anabranch.cli.interrupting import Interruption
 from anabranch.cli.link_control import Condition, Direction, change, condition_of
 from anabranch.cli.link_flapping import Flapping
-from anabranch.cli.link_status import LinkRow, as_json
+from anabranch.cli.link_status import LinkRow, as_json, show
+from anabranch.cli.terminal import Output
 
 US, EU = RegionAddress("us", 1, "127.0.0.1:1"), RegionAddress("eu", 2, "127.0.0.1:2")
 TO_US, TO_EU = Direction(EU, US), Direction(US, EU)
@@ -215,6 +218,26 @@ def test_the_state_of_a_proxy_as_a_condition() -> None:
     (shown,) = as_json([row])
     assert (shown["from"], shown["to"], shown["cut_by"]) == ("eu", "us", ["region", "toxiproxy"])
     assert shown["toxiproxy"]["jitter_ms"] == 20
+
+
+class RawTerminal(io.BytesIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_in_a_terminal_the_table_has_codes_of_its_own_and_none_of_a_region(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The bold heads were shown as text, and a detail in brackets was taken for a style."""
+    raw = RawTerminal()
+    monkeypatch.setattr(sys, "__stdout__", io.TextIOWrapper(raw, "utf-8"))
+    monkeypatch.setattr(sys, "stdout", Output(raw, "utf-8"))
+    for name, value in (("TERM", "xterm"), ("COLUMNS", "120")):
+        monkeypatch.setenv(name, value)
+    show([LinkRow(TO_US, "refused", "[red]no \x1b[31m")], False)
+    sys.stdout.flush()
+    shown = raw.getvalue()
+    assert b"\x1b[1mfrom" in shown and b"[red]no \\x1b[31m" in shown, shown
 
 
 def cluster_file(directory: Path, text: str) -> Path:

@@ -69,10 +69,10 @@ def held(monkeypatch: pytest.MonkeyPatch, others: list[FakeRegion]) -> int:
     """What `export` takes as held by these regions, of the effects of eu."""
     by_name = {str(one.region_id): one for one in others}
 
-    def client(address: str, name: str, password: Any) -> FakeRegion:
-        return by_name[name]
+    def client(place: RegionAddress, password: Any) -> FakeRegion:
+        return by_name[place.name]
 
-    monkeypatch.setattr(export, "RegionClient", client)
+    monkeypatch.setattr(RegionAddress, "client", client)
     places = [RegionAddress(name, one.region_id, "") for name, one in by_name.items()]
     return export._held_by_others(RegionAddress("eu", EU, ""), places, None)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,8 +11,9 @@ import pytest
 import redis
 from typer.testing import CliRunner
 
+from anabranch import build
 from anabranch.cli.main import application
-from tests.support.cluster import LiveCluster
+from tests.support.cluster import LiveCluster, child_env
 from tests.support.processes import eventually
 
 pytestmark = pytest.mark.live
@@ -43,6 +45,16 @@ def test_what_only_the_lost_region_holds_can_be_added_elsewhere(
         application(), ["export", "ap", str(tmp_path / "ap.resp"), *addresses]
     )
     assert result.exit_code == 0 and "1 entry that ap added" in result.output, result.output
+    piped = subprocess.run(
+        [*build.command(), "export", "ap", "-", *addresses],
+        cwd=tmp_path,
+        capture_output=True,
+        env=child_env(),
+        timeout=100,
+        check=True,
+    )
+    assert piped.stdout == (tmp_path / "ap.resp").read_bytes() and not Path(tmp_path, "-").exists()
+    assert piped.stderr.startswith(b"1 entry that ap added")
     with socket.create_connection(("127.0.0.1", cluster.regions["us"].resp_port), 10) as wire:
         wire.sendall((tmp_path / "ap.resp").read_bytes())
         assert wire.recv(1000).startswith(b"$")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import pty
+import select
 import signal
 import subprocess
 import time
 from collections.abc import Callable
+from typing import Self
 
 import pytest
 
@@ -90,6 +92,52 @@ def test_a_screen_of_80_columns_with_a_region_down() -> None:
 # -- live
 
 
+class Terminal:
+    """A command in a terminal of 80 columns, in a process group of its own as under a shell."""
+
+    def __init__(self, line: list[str]) -> None:
+        self._ours, theirs = pty.openpty()
+        self.process = subprocess.Popen(
+            line,
+            stdout=theirs,
+            stderr=theirs,
+            env={**child_env(), "COLUMNS": "80", "LINES": "24", "TERM": "xterm"},
+            process_group=0,
+        )
+        os.close(theirs)
+        # What was written and not looked for yet.
+        self._output = b""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait(30)
+        os.close(self._ours)
+
+    def reads(self, text: bytes) -> None:
+        """Reads until this text comes."""
+        ends_s = time.monotonic() + 60
+        while text not in self._output:
+            assert time.monotonic() < ends_s, self._output[-2000:]
+            assert select.select([self._ours], [], [], 60)[0], self._output[-2000:]
+            self._output += os.read(self._ours, 65536)
+        self._output = self._output.partition(text)[2]
+
+    def ends_on_interrupt(self) -> None:
+        """Ctrl-C ends the command well."""
+        self.process.send_signal(signal.SIGINT)
+        while True:
+            try:
+                if not (chunk := os.read(self._ours, 65536)):
+                    break
+            except OSError:
+                break  # The process has closed its end.
+            self._output += chunk
+        assert self.process.wait(60) == 0 and b"Traceback" not in self._output
+
+
 def command(cluster: LiveCluster, *arguments: str) -> list[str]:
     line = [*build.command(), "top", *arguments]
     for region in cluster.regions.values():
@@ -115,40 +163,40 @@ def test_once_and_live_with_a_region_down(new_cluster: NewCluster) -> None:
     assert shown.startswith("2 regions, 0 not answering\n")
     assert [row[:3] for row in rows if row[:2] == ["us", "eu"]] == [["us", "eu", "up"]]
 
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        command(cluster, "--interval", "0.2"),
-        stdout=theirs,
-        stderr=theirs,
-        env={**child_env(), "COLUMNS": "80", "LINES": "24", "TERM": "xterm"},
-    )
-    os.close(theirs)
-    output = b""
+    with Terminal(command(cluster, "--interval", "0.2")) as terminal:
+        terminal.reads(b"2 regions, 0 not answering")
+        process_of_eu = cluster["eu"].process
+        assert process_of_eu is not None
+        process_of_eu.kill()
+        process_of_eu.wait(30)
+        terminal.reads(b"2 regions, 1 not answering")
+        terminal.reads(b"unreachable")
+        terminal.ends_on_interrupt()
 
-    def reads(text: bytes) -> None:
-        nonlocal output
-        ends_s = time.monotonic() + 60
-        while text not in output:
-            assert time.monotonic() < ends_s, output[-2000:]
-            output += os.read(ours, 65536)
 
-    reads(b"2 regions, 0 not answering")
-    process_of_eu = cluster["eu"].process
-    assert process_of_eu is not None
-    process_of_eu.kill()
-    process_of_eu.wait(30)
-    reads(b"2 regions, 1 not answering")
-    reads(b"unreachable")
-    process.send_signal(signal.SIGINT)
-    while True:
-        try:
-            if not (chunk := os.read(ours, 65536)):
-                break
-        except OSError:
-            break  # The process has closed its end.
-        output += chunk
-    assert process.wait(60) == 0 and b"Traceback" not in output
-    os.close(ours)
+@pytest.mark.live
+def test_ctrl_z_leaves_the_alternate_screen_and_fg_draws_it_again(new_cluster: NewCluster) -> None:
+    """The shell once had to work in the alternate screen of a suspended `top`.
+
+    Nor was there one: the codes for the terminal were shown as text.
+    """
+    cluster = new_cluster(["us"])
+    cluster.start_all()
+    enters, leaves, cursor = b"\x1b[?1049h", b"\x1b[?1049l", b"\x1b[?25h"
+    with Terminal(command(cluster, "--interval", "0.2")) as terminal:
+        for _ in range(2):
+            terminal.reads(enters)
+            terminal.reads(b"1 region, 0 not answering")
+            terminal.process.send_signal(signal.SIGTSTP)
+            terminal.reads(cursor)
+            terminal.reads(leaves)
+            _, status = os.waitpid(terminal.process.pid, os.WUNTRACED)
+            assert os.WIFSTOPPED(status) and os.WSTOPSIG(status) == signal.SIGTSTP
+            terminal.process.send_signal(signal.SIGCONT)
+        terminal.reads(enters)
+        terminal.reads(b"1 region, 0 not answering")
+        terminal.ends_on_interrupt()
+        terminal.reads(leaves)
 
 
 @pytest.mark.live

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.live
 class Up:
     """A running `anabranch up`, and its output."""
 
-    def __init__(self, directory: Path, *extra: str) -> None:
+    def __init__(self, directory: Path, *extra: str, **variables: str) -> None:
         self.directory = directory
         base = free_row(10)
         self.ports = {"us": base, "eu": base + 1, "ap": base + 2}
@@ -49,8 +49,9 @@ class Up:
         self.console = base + 9
         with self.output.open("wb") as output:
             line = [*build.command(), "up", *flags, *extra]
+            env = {**child_env(), **variables}
             self.process = subprocess.Popen(
-                line, cwd=directory, env=child_env(), stdout=output, stderr=subprocess.STDOUT
+                line, cwd=directory, env=env, stdout=output, stderr=subprocess.STDOUT
             )
 
     def text(self) -> str:
@@ -355,10 +356,12 @@ def test_a_taken_port_of_the_console_stops_no_region(tmp_path: Path) -> None:
 
 
 def test_no_console(tmp_path: Path) -> None:
-    one = Up(tmp_path, "--regions", "us", "--no-console")
+    one = Up(tmp_path, "--regions", "us", "--no-console", ANABRANCH_PASSWORD="secret")
     try:
         assert "browser" not in one.ready().text()
         assert len(one.children()) == 1
+        # The warnings of the regions are in their logs only.
+        assert one.text().count("ANABRANCH_PASSWORD is no option of anabranch") == 1
     finally:
         stop(one.process, 40)
 

@@ -118,6 +118,26 @@ def test_keys_of_any_bytes(page: Page, cluster: LiveCluster) -> None:
     assert f"Entry {entry_id}" in lines[0] and "is there in eu" in lines[0]
 
 
+def test_long_keys_are_called_by_handles(page: Page, cluster: LiveCluster) -> None:
+    """The list held them whole, and no request could hold one of 64 KiB or more."""
+    long = [b"long" + end * 100_000 for end in (b"a", b"b", b"\xff")]
+    with cluster.client("us", decode_responses=False) as client:
+        ids = {key: client.xadd(key, {b"f": b"v"}).decode() for key in long}
+    cluster.sync()
+    listed = page.get("keys", filter="long")["keys"]
+    assert len(str(listed)) < 2000 and len({one["name"] for one in listed}) == 3
+    for key, one in zip(sorted(long), listed, strict=True):
+        facts = page.get("stream", key=one["name"])
+        assert facts["key"] == one["name"]
+        assert [row["id"] for row in facts["rows"]] == [ids[key]]
+        assert page.get("log", region="eu", key=one["name"])["events"]
+    (unknown, _) = listed[0]["name"].split(" ")
+    with pytest.raises(AssertionError, match="does not know this long key"):
+        page.get("stream", key=unknown)
+    with cluster.client("us", decode_responses=False) as client:
+        client.delete(*long)
+
+
 def test_keys_are_filtered_and_bounded(page: Page, cluster: LiveCluster) -> None:
     with cluster.client("us") as client, client.pipeline(transaction=False) as pipe:
         for n in range(250):

@@ -339,6 +339,25 @@ def test_names_of_any_bytes_are_shown_and_never_interpreted(
     assert page.locator("img").count() == 0
 
 
+def test_long_keys_are_cut_and_can_be_chosen(open_page: Open, cluster: LiveCluster) -> None:
+    long = {b"long" + end * length: end for end in (b"a", b"b") for length in (500, 1 << 20)}
+    with cluster.client("us", decode_responses=False) as client:
+        for key, end in long.items():
+            client.xadd(key, {b"f": end * 3})
+    page = open_page()
+    page.fill("#filter", "long")
+    page.wait_for_function("() => document.querySelectorAll('#keylist button').length === 4")
+    for at, (_, end) in enumerate(sorted(long.items())):
+        name = f"long{end.decode() * 156}…"
+        chosen = page.locator("#keylist button").nth(at)
+        assert chosen.locator(".name").inner_text() == name
+        chosen.click()
+        page.wait_for_selector(f'.entry:has-text("{end.decode() * 3}")')
+        assert page.inner_text("#stream-title") == name
+    with cluster.client("us", decode_responses=False) as client:
+        client.delete(*long)
+
+
 def test_a_page_reconnects(open_page: Open, cluster: LiveCluster, tmp_path: Path) -> None:
     """A console that was started again has another token, and the page goes on by itself."""
     one = ConsoleProcess(cluster, tmp_path / "one.log")

@@ -19,7 +19,7 @@ from tests.support.engines import single
 # Metrics of Prometheus itself.
 OF_PROMETHEUS = {"up"}
 FUNCTIONS = {"rate", "increase", "resets", "sum", "histogram_quantile"}
-# Labels of regions, and those that prometheus.yml adds.
+# Labels of regions, and those that prometheus.yml and kubernetes.yml add.
 LABELS = {"region", "job", "le"} | {label for row in ALL for label in row.labels}
 METRICS = {row.name for row in ALL if row.kind != HISTOGRAM} | {
     row.name + suffix
@@ -144,6 +144,56 @@ def test_prometheus_asks_every_region() -> None:
     assert table["rule_files"] == ["alerts.yml"]
     networks = compose()["services"]["prometheus"]["networks"]
     assert all(set(networks) & set(region["networks"]) for region in regions().values())
+
+
+def relabelled(job: dict[str, Any], target: dict[str, str], skip: int = 0) -> dict[str, str]:
+    """The labels of a target after the rules of a job, without the first `skip`; empty: dropped."""
+    labels = {"job": job["job_name"], **target}
+    for rule in job["relabel_configs"][skip:]:
+        assert set(rule) <= {"source_labels", "regex", "action", "target_label", "replacement"}
+        value = ";".join(labels.get(name, "") for name in rule["source_labels"])
+        found = re.fullmatch(rule["regex"], value)
+        if rule.get("action", "replace") == "keep":
+            if not found:
+                return {}
+        elif found:
+            text = rule.get("replacement", "$1").replace("$1", r"\1")
+            labels[rule["target_label"]] = found.expand(text)
+    return labels
+
+
+def test_pods_of_kubernetes_get_the_labels_of_the_alerts() -> None:
+    """Pods that were scraped for their annotation had no `region`, and no alert named one."""
+    table = yaml.safe_load((DEPLOY / "prometheus" / "kubernetes.yml").read_text(encoding="utf-8"))
+    assert table["rule_files"] == ["alerts.yml"]
+    (job,) = table["scrape_configs"]
+    manifest = yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text(encoding="utf-8"))
+    pods = {
+        one["metadata"]["name"]: one["spec"]["template"]
+        for one in manifest
+        if one["kind"] == "StatefulSet"
+    }
+    assert set(pods) == set(regions())
+    for region, pod in pods.items():
+        target = {
+            f"__meta_kubernetes_pod_label_{re.sub(r'[^a-zA-Z0-9_]', '_', name)}": value
+            for name, value in pod["metadata"]["labels"].items()
+        }
+        (container,) = pod["spec"]["containers"]
+        port = "__meta_kubernetes_pod_container_port_name"
+        kept = [
+            (one["containerPort"], labels)
+            for one in container["ports"]
+            if (labels := relabelled(job, {**target, port: one["name"]}))
+        ]
+        assert [number for number, _ in kept] == [7200]
+        assert pod["metadata"]["annotations"]["prometheus.io/port"] == "7200"
+        # The last two rules also do their work in a job for all pods with that annotation.
+        pods_job = {**job, "job_name": "kubernetes-pods"}
+        for labels in (kept[0][1], relabelled(pods_job, target, skip=1)):
+            assert (labels["job"], labels["region"]) == ("anabranch", region)
+    other = relabelled({**job, "job_name": "kubernetes-pods"}, {}, skip=1)
+    assert other == {"job": "kubernetes-pods"}
 
 
 def test_grafana_finds_its_source_and_its_dashboard() -> None:

@@ -6,10 +6,12 @@ import http.client
 import json
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from examples.rocket_rides import tables
+from examples.rocket_rides.__main__ import main
 from examples.rocket_rides.api import RideServer, asked_distance, create_ride
 from examples.rocket_rides.database import Database, DatabaseError, open_database
 from examples.rocket_rides.records import InvalidRide, Ride, decoded
@@ -84,6 +86,20 @@ def test_a_database_of_a_former_run_is_refused(opened: Open, database_url: str) 
 def test_a_wrong_url_is_told() -> None:
     with pytest.raises(DatabaseError, match=r"no such database: mysql://x; give sqlite:DIRECTORY"):
         open_database("mysql://x", "us")
+
+
+@pytest.mark.parametrize("part", ["reconcile", "trimmer"])
+def test_a_directory_without_a_run_is_told_and_stays_empty(
+    part: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`reconcile` in a wrong directory made an empty database there for each region."""
+    file = tmp_path / "cluster.toml"
+    file.write_text('[[regions]]\nname = "us"\nresp = "127.0.0.1:1"\n')
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert main([part, "--cluster", str(file), "--database", f"sqlite:{empty}"]) == 1
+    assert f"there is no {empty}/us.sqlite: give the --database" in capsys.readouterr().err
+    assert list(empty.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -11,5 +11,6 @@ Reading order:
 - `test_log`: the effect log as sync reads it, beside a naive list of rows.
 - `test_start`: starts on damaged files, and the life and recovery that a start begins.
 - `test_failing`: failing writes under the real process, with clients on sockets.
+- `test_lost_files`: files that are removed or replaced under a running region.
 - `test_found`: regression tests of bugs.
 """

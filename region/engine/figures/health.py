@@ -12,11 +12,11 @@ from anabranch.region.engine.state import EngineState
 def health(state: EngineState) -> tuple[str, dict[str, Any]]:
     """The state and details for /health.
 
-    The state is one of `STATES`, or "failed" while commits fail. The details are values that JSON
-    can represent.
+    The state is one of `STATES`, or "failed" while commits fail; `commit_error` then says why. The
+    details are values that JSON can represent.
     """
     lifecycle = state.lifecycle.state
-    details = {
+    details: dict[str, Any] = {
         "region": state.members.name,
         "cluster": state.members.cluster,
         "links": {
@@ -25,7 +25,9 @@ def health(state: EngineState) -> tuple[str, dict[str, Any]]:
         "divergences": state.replication.divergences,
         "serves": lifecycle == SERVING,
     }
-    return "failed" if state.disk.error else lifecycle, details
+    if not state.disk.error:
+        return lifecycle, details
+    return "failed", {**details, "commit_error": state.disk.error}
 
 
 def readiness(state: EngineState, lag_ms_max: Optional[int]) -> tuple[bool, dict[str, Any]]:
