@@ -166,7 +166,7 @@ class Pairs:
         limits = self._limits
         while producer.answering > maxsize:
             self._retire_oldest(producer)
-        while producer.retired and producer.oldest().is_stable(limits.stable):
+        while producer.retired and producer.is_oldest_covered(limits.stable):
             producer.forget_oldest()
             limits.retired -= 1
         while producer.retired and limits.retired > limits.retired_max:
@@ -185,8 +185,9 @@ class Pairs:
     def _retire_oldest(self, producer: Producer) -> None:
         """Retires the oldest answering pair. If it is stable, the next collection takes it."""
         self._may_have_retired = True
-        if producer.retire_oldest().is_stable(self._stable):
+        if self._stable and producer.is_next_covered(self._stable):
             self._next_ms = 0
+        producer.retire_oldest()
         self._limits.retired += 1
 
     def clear(self, vector: Vector) -> None:

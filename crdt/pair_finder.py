@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from librt.strings import read_i64_le
+from librt.strings import BytesWriter, read_i64_le, write_i64_le
 from mypy_extensions import i64, mypyc_attr
 
 # Items of a bucket on average, above and below which the number of buckets changes.
@@ -28,50 +28,56 @@ class PairFinder:
         self._buckets: list[bytes] = [b""]
         # The bucket of a hash is its part under the mask or, if there are not so many yet, under
         # half the mask.
-        self._mask = 0
-        self._count = 0
+        self._mask: i64 = 0
+        self._count: i64 = 0
 
-    def _bucket(self, hashed: int) -> int:
+    def _bucket(self, hashed: i64) -> i64:
         index = hashed & self._mask
         return index if index < len(self._buckets) else index & (self._mask >> 1)
 
     def may_have(self, iid: bytes) -> bool:
         """Whether a pair may have this iid; True is wrong once in a million times or so."""
-        return bool(self.runs_of(iid))
+        hashed = _hashed(iid)
+        bucket = self._buckets[self._bucket(hashed)]
+        at: i64 = 0
+        while at < len(bucket):
+            if read_i64_le(bucket, at) & _HASH_MASK == hashed:
+                return True
+            at += _ITEM_BYTES
+        return False
 
     def runs_of(self, iid: bytes) -> list[int]:
         """Returns the numbers of the runs that may hold a pair with this iid."""
-        hashed = hash(iid) & _HASH_MASK
+        hashed = _hashed(iid)
         bucket = self._buckets[self._bucket(hashed)]
-        wanted: i64 = hashed
         found: list[int] = []
-        at: i64 = 0
-        while at < len(bucket):
+        for at in range(0, len(bucket), _ITEM_BYTES):
             item = read_i64_le(bucket, at)
-            if item & _HASH_MASK == wanted:
+            if item & _HASH_MASK == hashed:
                 number = int(item >> 32)
                 if number not in found:
                     found.append(number)
-            at += _ITEM_BYTES
         return found
 
-    def add(self, iid: bytes, run: int) -> None:
+    def add(self, iid: bytes, run: i64) -> None:
         """A run now holds a pair with this iid; run numbers are below 2**31."""
-        hashed = hash(iid) & _HASH_MASK
+        hashed = _hashed(iid)
         index = self._bucket(hashed)
-        self._buckets[index] += (run << 32 | hashed).to_bytes(_ITEM_BYTES, "little")
+        out = BytesWriter()
+        out.write(self._buckets[index])
+        write_i64_le(out, run << 32 | hashed)
+        self._buckets[index] = out.getvalue()
         self._count += 1
         if self._count > len(self._buckets) * _FULL:
             self._split()
 
-    def remove(self, iid: bytes, run: int) -> None:
+    def remove(self, iid: bytes, run: i64) -> None:
         """The run holds one pair less with this iid, for which `add` was called."""
-        hashed = hash(iid) & _HASH_MASK
+        hashed = _hashed(iid)
         index = self._bucket(hashed)
         bucket = self._buckets[index]
-        wanted: i64 = run << 32 | hashed
         at: i64 = 0
-        while read_i64_le(bucket, at) != wanted:
+        while read_i64_le(bucket, at) != run << 32 | hashed:
             at += _ITEM_BYTES
         self._buckets[index] = bucket[:at] + bucket[at + _ITEM_BYTES :]
         self._count -= 1
@@ -80,24 +86,29 @@ class PairFinder:
 
     def _split(self) -> None:
         """Adds a bucket, which takes its items from one other."""
-        added = len(self._buckets)
+        added: i64 = len(self._buckets)
         if added > self._mask:
             self._mask = 2 * self._mask + 1
         index = added & (self._mask >> 1)
         bucket = self._buckets[index]
-        stay: list[bytes] = []
-        leave: list[bytes] = []
-        for at in range(0, len(bucket), _ITEM_BYTES):
+        stay, leave = BytesWriter(), BytesWriter()
+        at: i64 = 0
+        while at < len(bucket):
             item = read_i64_le(bucket, at)
-            part = leave if int(item & self._mask) == added else stay
-            part.append(bucket[at : at + _ITEM_BYTES])
-        self._buckets[index] = b"".join(stay)
-        self._buckets.append(b"".join(leave))
+            write_i64_le(leave if item & self._mask == added else stay, item)
+            at += _ITEM_BYTES
+        self._buckets[index] = stay.getvalue()
+        self._buckets.append(leave.getvalue())
 
     def _merge(self) -> None:
         """Removes the last bucket, whose items go to the one that they came from."""
         bucket = self._buckets.pop()
-        removed = len(self._buckets)
+        removed: i64 = len(self._buckets)
         self._buckets[removed & (self._mask >> 1)] += bucket
         if 2 * removed == self._mask + 1:
             self._mask >>= 1
+
+
+def _hashed(iid: bytes) -> i64:
+    hashed: i64 = hash(iid)
+    return hashed & _HASH_MASK

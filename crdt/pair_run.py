@@ -68,9 +68,6 @@ class PairRun:
         reader = Reader(self.data, self.start)
         return [self._read(reader) for _ in range(self.count)]
 
-    def first(self) -> Pair:
-        return self._read(Reader(self.data, self.start))
-
     def first_answering(self) -> Pair:
         return self._read(Reader(self.data, self.answering_at))
 
@@ -89,21 +86,25 @@ class PairRun:
             length, at = word_at(data, at)
             if length == len(iid) and stands_at(data, at, iid):
                 found.append(self._read(Reader(data, record)))
-            at = _after(data, at + length, _NUMBERS)
+            at = _after_pair(data, record)
         return found
 
     def has_covered(self, vector: Vector) -> bool:
         """Whether the vector covers the add of one of the pairs."""
-        data = self.data
         at: i64 = self.start
-        while at < len(data):
-            length, at = word_at(data, at)
-            region_id, at = word_at(data, at + length)
-            counter, at = word_at(data, at)
-            if covers(vector, region_id, counter):
+        while at < len(self.data):
+            if _is_covered(self.data, at, vector):
                 return True
-            at = _after(data, at, _NUMBERS - 2)
+            at = _after_pair(self.data, at)
         return False
+
+    def is_first_covered(self, vector: Vector) -> bool:
+        """Whether the vector covers the add of the first pair."""
+        return _is_covered(self.data, self.start, vector)
+
+    def is_first_answering_covered(self, vector: Vector) -> bool:
+        """Whether the vector covers the add of the first pair that answers."""
+        return _is_covered(self.data, self.answering_at, vector)
 
     def place_after(self, recorded_ms: int) -> int:
         """Returns how many pairs stand up to the last answering one that was recorded no later.
@@ -194,19 +195,15 @@ class PairRun:
         self._lowest_recorded_ms = min(self._lowest_recorded_ms, recorded_ms)
         self.oldest_ms = min(self.oldest_ms, held_ms)
 
-    def retire_first(self) -> Pair:
+    def retire_first(self) -> None:
         """Retires the first pair that answers."""
-        reader = Reader(self.data, self.answering_at)
-        pair = self._read(reader)
-        self.answering_at = reader.offset
+        self.answering_at = _after_pair(self.data, self.answering_at)
         self.retired += 1
-        return pair
 
-    def drop_first(self) -> Pair:
-        """Drops the first pair, which is retired, and returns it."""
-        reader = Reader(self.data, self.start)
-        pair = self._read(reader)
-        self.start = reader.offset
+    def drop_first(self) -> bytes:
+        """Drops the first pair, which is retired, and returns its iid."""
+        iid = Reader(self.data, self.start).bytes_()
+        self.start = _after_pair(self.data, self.start)
         self.count -= 1
         self.retired -= 1
         if 2 * self.start > len(self.data):
@@ -214,14 +211,25 @@ class PairRun:
             self.data = self.data[self.start :]
             self.answering_at -= self.start
             self.start = 0
-        return pair
+        return iid
 
 
-def _after(data: bytes, at: i64, count: i64) -> i64:
-    """Returns the offset after `count` varints."""
-    while count:
+def _is_covered(data: bytes, at: i64, vector: Vector) -> bool:
+    """Whether the vector covers the add of the pair whose record begins at an offset."""
+    length, at = word_at(data, at)
+    region_id, at = word_at(data, at + length)
+    counter, at = word_at(data, at)
+    return covers(vector, region_id, counter)
+
+
+def _after_pair(data: bytes, at: i64) -> i64:
+    """Returns the offset after the record that begins at an offset."""
+    length, at = word_at(data, at)
+    at += length
+    left: i64 = _NUMBERS
+    while left:
         if data[at] < 128:
-            count -= 1
+            left -= 1
         at += 1
     return at
 

@@ -143,23 +143,26 @@ class Producer:
 
     # -- pairs that answer no more
 
-    def retire_oldest(self) -> Pair:
+    def is_next_covered(self, vector: Vector) -> bool:
+        """Whether the vector covers the add of the oldest answering pair."""
+        return self.runs[self._first].is_first_answering_covered(vector)
+
+    def retire_oldest(self) -> None:
         """Retires the oldest answering pair."""
         run = self.runs[self._first]
-        pair = run.retire_first()
+        run.retire_first()
         self.retired += 1
         if run.retired == run.count:
             self._first += 1
-        return pair
 
-    def oldest(self) -> Pair:
-        """Returns the oldest pair."""
-        return self.runs[0].first()
+    def is_oldest_covered(self, vector: Vector) -> bool:
+        """Whether the vector covers the add of the oldest pair."""
+        return self.runs[0].is_first_covered(vector)
 
     def forget_oldest(self) -> None:
         """Drops the oldest pair, which must be retired."""
         run = self.runs[0]
-        self._finder.remove(run.drop_first().iid, run.number)
+        self._finder.remove(run.drop_first(), run.number)
         self.count -= 1
         self.retired -= 1
         if not run.count:

@@ -436,7 +436,7 @@ def test_many_pairs_are_a_list_of_what_is_held(seed: int) -> None:
         pid = chance.choice([b"p", b"p", b"q"])
         counters[region_id] += 1
         dot = (region_id, counters[region_id])
-        recorded_ms = now_ms - chance.choice([0, 0, 1, 200, 400])
+        recorded_ms = now_ms - chance.choice([0, 0, 1, 200, 400, 1000])
         seen = {1: counters[1], 2: counters[2]}
         seen[region_id] -= 1
         add = (pid, b"%d" % (number % 100), dot, number << 64, recorded_ms, seen, now_ms)
@@ -534,7 +534,7 @@ def _is_the_list(held: list[Pairs], naive: NaivePairs, limits: PairLimits, now_m
             ] == [(each.dot, each.is_retired) for each in several]
             retired = [each.is_retired for each in several]
             assert retired == sorted(retired, reverse=True), "retired pairs are not the oldest"
-            for iid in (b"i", b"j"):
+            for iid in (b"i", b"j", b"7", b"42"):
                 assert sorted(each.dot for each in pairs.of(pid, iid)) == sorted(
                     each.dot for each in several if each.iid == iid
                 )
