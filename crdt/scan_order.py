@@ -3,6 +3,10 @@
 Adding or removing a key does not change the order of the others. The keys lie in buckets by the
 first bits of their hashes, and a bucket is sorted when SCAN comes to it. So no step takes longer
 the more keys there are, but for the few in a bucket.
+
+A hash is the cursor of SCAN, too. It has 52 bits, because many clients keep a cursor in a number
+that is exact up to 2**53 only, or in 63 bits: node-redis 4 lost keys with cursors of 64 bits, and
+phpredis and the exporter of Prometheus went on for ever.
 """
 
 from __future__ import annotations
@@ -12,9 +16,14 @@ from typing import Final
 
 from xxhash import xxh3_64_intdigest
 
+_HASH_BITS: Final = 52
 _BITS: Final = 12
-_SHIFT: Final = 64 - _BITS
+_SHIFT: Final = _HASH_BITS - _BITS
 _BUCKETS: Final = 1 << _BITS
+
+
+def _hash(key: bytes) -> int:
+    return xxh3_64_intdigest(key) >> (64 - _HASH_BITS)
 
 
 class ScanOrder:
@@ -27,7 +36,7 @@ class ScanOrder:
         self._sorted: list[tuple[int, bytes]] = []
 
     def add(self, key: bytes) -> None:
-        number = xxh3_64_intdigest(key) >> _SHIFT
+        number = _hash(key) >> _SHIFT
         bucket = self._buckets.get(number)
         if bucket is None:
             self._buckets[number] = [key]
@@ -38,7 +47,7 @@ class ScanOrder:
 
     def discard(self, key: bytes) -> None:
         """Removes a key that is there."""
-        number = xxh3_64_intdigest(key) >> _SHIFT
+        number = _hash(key) >> _SHIFT
         bucket = self._buckets[number]
         if len(bucket) == 1:
             del self._buckets[number]
@@ -60,6 +69,6 @@ class ScanOrder:
 
     def _bucket(self, number: int) -> list[tuple[int, bytes]]:
         if number != self._sorted_bucket:
-            self._sorted = sorted((xxh3_64_intdigest(key), key) for key in self._buckets[number])
+            self._sorted = sorted((_hash(key), key) for key in self._buckets[number])
             self._sorted_bucket = number
         return self._sorted
