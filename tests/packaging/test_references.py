@@ -33,6 +33,14 @@ ALLOWED = {
     # Commands of Redis that are not served.
     "XDELEX": "said to be missing",
     "XACKDEL": "said to be missing",
+    "SUBSCRIBE": "said to be missing",
+    # Names of client libraries and of frameworks over them.
+    "StreamSub": "a class of FastStream",
+    "ConsumerGroup": "an option of Watermill",
+    "StreamOffset.latest": "a method of Spring Data Redis",
+    "ConsumerGroup.create": "a method of walrus",
+    "TimeSeries": "a class of walrus",
+    "MasterReplica": "a class of Lettuce",
     # Words of files.
     "ARGS": "a variable of the Makefile",
     "RUN_ARGS": "a variable of the Makefile",
