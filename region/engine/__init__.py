@@ -14,6 +14,7 @@ Reading order:
 - `session`: the state of one client connection.
 - `table`: the classes of the command table.
 - `registry`: the command table.
+- `refused`: commands of Redis that a region refuses with a reason.
 - `dispatch`: the checks before a command runs, and the queue of MULTI.
 - `commands`: the command handlers.
 - `adds`: runs of adds, which follow each other in a client's input.

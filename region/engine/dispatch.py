@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Optional, Union
 
+from anabranch.region.engine.refused import REFUSED
 from anabranch.region.engine.replies import (
     NO_REPLY,
     QUEUED,
@@ -84,7 +85,7 @@ def admit(
         command = state.commands.get(argv[0].upper())
         if command is None:
             session.last_command = b""
-            return _refuse(state, session, _unknown(argv))
+            return _refuse(state, session, _not_served(session, argv))
     if command.subcommands and len(argv) > 1:
         subcommand = command.subcommands.get(argv[1].upper())
         if subcommand is None:
@@ -145,6 +146,14 @@ def _queue(
         return _refuse(state, session, error, command)
     transaction.queued.append(argv)
     return QUEUED
+
+
+def _not_served(session: Session, argv: list[bytes]) -> ErrorReply:
+    """The error for a name that the command table does not have."""
+    reason = REFUSED.get(argv[0].upper())
+    if reason is None:
+        return _unknown(argv)
+    return ErrorReply(reason if session.authenticated else NOAUTH_ERROR)
 
 
 def _unknown(argv: list[bytes]) -> ErrorReply:

@@ -31,11 +31,14 @@ from anabranch.sim.twin.replies import Expected, Mismatch, shown
 from anabranch.sim.twin.session import Session
 
 _ANYTHING: Final = Expected("anything", lambda _: True)
-# Errors that tell of words that do not parse, and of passwords. The twin parses only right words.
+# Errors that tell of words that do not parse, of commands that a region does not serve, and of
+# passwords. The twin parses only right words.
 _MALFORMED: Final = (
     "wrong number of arguments",
     "syntax error",
     "unknown command",
+    "not served",
+    "cluster support disabled",
     "nknown subcommand",
     "not an integer",
     "Invalid",

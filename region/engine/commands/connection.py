@@ -72,7 +72,7 @@ def select(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
             "ERR value is out of range, value must between -2147483648 and 2147483647"
         )
     if index != 0:
-        raise CommandError("ERR DB index is out of range")
+        raise CommandError("ERR DB index is out of range: a region has only database 0")
     return OK
 
 
