@@ -9,20 +9,19 @@ from __future__ import annotations
 
 from typing import Final
 
+_SCRIPTS: Final = "EVAL EVAL_RO EVALSHA EVALSHA_RO FCALL FCALL_RO FUNCTION SCRIPT"
+_PUB_SUB: Final = (
+    "PSUBSCRIBE PUBLISH PUBSUB PUNSUBSCRIBE SPUBLISH SSUBSCRIBE SUBSCRIBE SUNSUBSCRIBE UNSUBSCRIBE"
+)
+_CLUSTER: Final = "ASKING CLUSTER READONLY READWRITE"
+
 # (text, the commands that get it); `{}` stands for the name of the command.
 _REASONS: Final = (
-    (
-        "ERR scripts are not served: {}",
-        "EVAL EVAL_RO EVALSHA EVALSHA_RO FCALL FCALL_RO FUNCTION SCRIPT",
-    ),
-    (
-        "ERR pub/sub is not served: {}",
-        "PSUBSCRIBE PUBLISH PUBSUB PUNSUBSCRIBE SPUBLISH SSUBSCRIBE SUBSCRIBE SUNSUBSCRIBE"
-        " UNSUBSCRIBE",
-    ),
+    ("ERR scripts are not served: {}", _SCRIPTS),
+    ("ERR pub/sub is not served: {}", _PUB_SUB),
     ("ERR a feed of the commands of all clients is not served: {}", "MONITOR"),
     # This text is Redis's own.
-    ("ERR This instance has cluster support disabled", "ASKING CLUSTER READONLY READWRITE"),
+    ("ERR This instance has cluster support disabled", _CLUSTER),
 )
 
 REFUSED: Final[dict[bytes, str]] = {

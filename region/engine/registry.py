@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from anabranch.region.engine.commands import (
+    acl,
     adding,
     bulk_reading,
     client,
@@ -18,6 +19,7 @@ from anabranch.region.engine.commands import (
     pending,
     reading,
     replication,
+    server,
     stream_info,
     studying,
     transactions,
@@ -49,6 +51,8 @@ def commands() -> dict[bytes, Command[EngineState]]:
         introspection.COMMANDS,
         configuration.COMMANDS,
         operating.COMMANDS,
+        server.COMMANDS,
+        acl.COMMANDS,
         trimming.COMMANDS,
         xcfgset.COMMANDS,
     ]

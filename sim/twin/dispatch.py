@@ -36,7 +36,7 @@ from anabranch.sim.twin.session import Session, StartNotOver, may_issue
 # Replies about the region rather than its data, or read from its disk.
 UNJUDGED: Final = frozenset(
     b"INFO TIME WAIT PING CRDT.PEERS CRDT.DIGEST CRDT.STABLE CRDT.SYNC CRDT.WAIT CRDT.VECTOR"
-    b" CRDT.EXPLAIN CRDT.EFFECTS CRDT.MEMBER CRDT.LINK CRDT.LOGS".split()
+    b" CRDT.EXPLAIN CRDT.EFFECTS CRDT.MEMBER CRDT.LINK CRDT.LOGS ROLE LASTSAVE MODULE ACL".split()
 )
 
 # name → (fewest words, handler)
@@ -116,7 +116,13 @@ def _queue(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     """Queues a command of a transaction; after a refusal EXEC answers EXECABORT."""
     assert session.queued is not None
     name = argv[0].upper()
-    is_known = name in HANDLERS and not name.startswith(b"CRDT.") and len(argv) >= HANDLERS[name][0]
+    if name.startswith(b"CRDT."):
+        is_known = False
+    elif name in UNJUDGED:
+        # The region counts the words.
+        is_known = not isinstance(twin.reply, ErrorReply)
+    else:
+        is_known = name in HANDLERS and len(argv) >= HANDLERS[name][0]
     if name == b"XGROUP" and is_known:
         is_known = argv[1].upper() in _XGROUP_SUBCOMMANDS
     if not is_known:
@@ -220,7 +226,7 @@ def _run_all(twin: TwinCore, session: Session, queued: list[tuple[bytes, ...]]) 
     for place, argv in enumerate(queued):
         twin.reply = actual[place] if place < len(actual) else None
         twin.later = list(zip(queued, actual, strict=False))[place + 1 :]
-        if twin.is_refused_by_bytes():
+        if argv[0].upper() in UNJUDGED or twin.is_refused_by_bytes():
             answers.append(twin.reply)
             continue
         try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 
 from anabranch.region.engine.commands.info import human, info_text
@@ -37,6 +39,18 @@ def test_the_offset_of_replication_counts_own_effects(client: Client) -> None:
     assert fields_of(client, "replication")["master_repl_offset"] == "0"
     client("XADD s * f v")
     assert fields_of(client, "replication")["master_repl_offset"] == "1"
+
+
+def test_role_and_lastsave_agree_with_info(client: Client) -> None:
+    assert client("ROLE") == [b"master", 0, []]
+    client("XADD s * f v")
+    assert client("ROLE") == [b"master", 1, []]
+    assert fields_of(client, "replication")["master_repl_offset"] == "1"
+    assert fields_of(client, "persistence")["rdb_last_save_time"] == str(client("LASTSAVE"))
+    client("PING", 9_000_000)
+    client.engine.checkpointed(1)
+    assert client("LASTSAVE", 9_000_000) == 9_000
+    assert fields_of(client, "persistence")["rdb_last_save_time"] == "9000"
 
 
 def test_sections(client: Client) -> None:
@@ -252,6 +266,28 @@ def test_keys_of_commands(client: Client) -> None:
     assert client("COMMAND GETKEYS XREADGROUP GROUP g c COUNT 1 STREAMS s t > >") == [b"s", b"t"]
     assert client("COMMAND GETKEYS CRDT.EXPLAIN s 1-1") == [b"s"]
     assert text_of(client("COMMAND GETKEYS CRDT.VECTOR")) == "-ERR The command has no key arguments"
+
+
+# -- ACL
+
+
+def test_acl_list_tells_whether_a_password_is_needed(client: Client) -> None:
+    assert client("ACL LIST") == [b"user default on nopass ~* &* +@all"]
+    client("CONFIG SET requirepass abc")
+    digest = hashlib.sha256(b"abc").hexdigest().encode()
+    assert client("ACL LIST") == [b"user default on #" + digest + b" ~* &* +@all"]
+    stranger = Client(client.engine)
+    for text in ("ACL LIST", "ACL WHOAMI"):
+        assert text_of(stranger(text)) == "-NOAUTH Authentication required."
+
+
+def test_categories_are_those_of_command(client: Client) -> None:
+    names = client("ACL CAT")
+    assert isinstance(names, list) and b"stream" in names
+    for name in names:
+        assert isinstance(name, bytes)
+        listed_ = client(f"COMMAND LIST FILTERBY ACLCAT {name.decode()}")
+        assert client(f"ACL CAT {name.decode().upper()}") == listed_ != []
 
 
 # -- TIME, DEBUG, SHUTDOWN

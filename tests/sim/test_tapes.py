@@ -170,6 +170,23 @@ def test_tapes_of_regions_that_are_right(tmp_path: Path, bytes_max: int) -> None
     assert sum(one.calls for one in judge.replays) > (400 if bytes_max > 6000 else 50)
 
 
+def test_a_transaction_may_hold_what_the_twin_leaves_to_others(tmp_path: Path) -> None:
+    """PING in MULTI was once taken for a command that the region should have refused."""
+    us, eu = Taped(tmp_path, 1, 2, 1 << 20), Taped(tmp_path, 2, 2, 1 << 20)
+    for command in ("MULTI", "PING", "XADD k * t a", "ROLE", "ACL WHOAMI", "XLEN k", "EXEC"):
+        us.ok(command)
+    for refused in ("ROLE x", "EVALSHA x 0", "CLUSTER INFO"):
+        us.ok("MULTI")
+        us("XADD k * t b")
+        assert isinstance(us(refused), ErrorReply)
+        us("EXEC")
+    us.writer.close()
+    eu.writer.close()
+    judge = judged(tmp_path)
+    assert judge.wrong is None, judge.wrong.text
+    assert [one.notes for one in judge.replays] == [[], []]
+
+
 def test_a_wrong_reply_is_told_with_what_came_before_it(tmp_path: Path) -> None:
     us, eu = Taped(tmp_path, 1, 2, 1 << 20), Taped(tmp_path, 2, 2, 1 << 20)
     take = us.writer._take

@@ -27,4 +27,6 @@ Reading order:
 - `introspection`: COMMAND.
 - `info`: the text of INFO.
 - `operating`: INFO, TIME, DEBUG and SHUTDOWN.
+- `server`: ROLE, LASTSAVE and MODULE, which tools ask a server for.
+- `acl`: ACL, about the only user and the categories of commands.
 """

@@ -196,7 +196,7 @@ def _persistence(view: View) -> Lines:
         ("async_loading", "0"),
         field(view, "rdb_changes_since_last_save"),
         ("rdb_bgsave_in_progress", "0"),
-        ("rdb_last_save_time", str((state.disk.checkpoint_ms or state.disk.opened_ms) // 1000)),
+        ("rdb_last_save_time", str(last_save_s(state))),
         ("rdb_last_bgsave_status", "ok"),
         ("aof_enabled", "1"),
         ("aof_rewrite_in_progress", "0"),
@@ -228,16 +228,26 @@ def _stats(view: View) -> Lines:
     ]
 
 
+def last_save_s(state: EngineState) -> int:
+    """When the last checkpoint ended, or this process started, in seconds since 1970."""
+    return (state.disk.checkpoint_ms or state.disk.opened_ms) // 1000
+
+
+def replication_offset(state: EngineState) -> int:
+    """The number of this region's own effects."""
+    return state.keyspace.vector.get(state.members.region_id, 0)
+
+
 def _replication(state: EngineState) -> Lines:
     """The section # Replication: a region has no leader and no followers.
 
-    The other regions are in # CRDT. The offset counts this region's own effects.
+    The other regions are in # CRDT.
     """
     return [
         ("role", "master"),
         ("connected_slaves", "0"),
         ("master_failover_state", "no-failover"),
-        ("master_repl_offset", str(state.keyspace.vector.get(state.members.region_id, 0))),
+        ("master_repl_offset", str(replication_offset(state))),
     ]
 
 

@@ -1,0 +1,150 @@
+"""ACL: the only user, `default`, and the categories of commands.
+
+A region has no access control lists: a client that has given the password may do everything.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Final
+
+from anabranch.region.engine.commands.arguments import SYNTAX_ERROR, help_reply, option_error
+from anabranch.region.engine.commands.introspection import categories
+from anabranch.region.engine.replies import CommandError, Reply, shown
+from anabranch.region.engine.session import Session
+from anabranch.region.engine.state import EngineState
+from anabranch.region.engine.table import Command
+
+_USER: Final = b"default"
+
+
+def whoami(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
+    """ACL WHOAMI: the user of this connection."""
+    return _USER
+
+
+def users(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
+    """ACL USERS: the names of all users."""
+    return [_USER]
+
+
+def list_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
+    """ACL LIST: the user as a line of Redis's configuration, with the hash of its password."""
+    password = state.settings.text("requirepass").encode("utf-8", "surrogateescape")
+    credential = f"#{sha256(password).hexdigest()}" if password else "nopass"
+    return [f"user default on {credential} ~* &* +@all".encode()]
+
+
+def cat(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
+    """ACL CAT [category]: the categories that some command has, or the commands of one."""
+    if len(argv) > 3:
+        raise option_error(argv)
+    by_category = _by_category(state)
+    if len(argv) == 2:
+        return [name[1:].encode() for name in by_category]
+    names = by_category.get("@" + shown(argv[2]).lower())
+    if names is None:
+        raise CommandError(f"ERR Unknown category '{shown(argv[2])}'")
+    return names
+
+
+def _by_category(state: EngineState) -> dict[str, list[Reply]]:
+    """Category → the names of its commands and subcommands; the categories are sorted."""
+    found: dict[str, list[Reply]] = {}
+    for container_ in state.commands.values():
+        for command in [container_, *container_.subcommands.values()]:
+            for category in categories(command):
+                found.setdefault(category, []).append(command.shown)
+    return {category: found[category] for category in sorted(found)}
+
+
+def help_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
+    """ACL HELP: describes the subcommands."""
+    return help_reply(
+        "ACL",
+        [
+            "CAT [<category>]",
+            "    Return the categories of commands, or the commands of one category.",
+            "LIST",
+            "    Return the only user, and whether it has a password, as Redis's line.",
+            "USERS",
+            "    Return the name of the only user.",
+            "WHOAMI",
+            "    Return the user of this connection.",
+        ],
+    )
+
+
+def container(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
+    """Never called: dispatch refuses ACL without a subcommand."""
+    raise CommandError(SYNTAX_ERROR)
+
+
+_SHOWN: Final = "noscript loading stale"
+_ADMIN: Final = "admin noscript loading stale"
+
+COMMANDS: Final = [
+    Command(
+        "acl",
+        -2,
+        "",
+        container,
+        "A container for commands about the user and the categories of commands.",
+        group="server",
+        since="6.0.0",
+        shows_data=False,
+        subcommands=[
+            Command(
+                "acl|cat",
+                -2,
+                _SHOWN,
+                cat,
+                "Returns the categories of commands, or the commands of one category.",
+                reply="array",
+                group="server",
+                since="6.0.0",
+                syntax="[category]",
+            ),
+            Command(
+                "acl|list",
+                2,
+                _ADMIN,
+                list_,
+                "Returns the only user, and whether it has a password, as Redis's line.",
+                reply="array",
+                group="server",
+                since="6.0.0",
+            ),
+            Command(
+                "acl|users",
+                2,
+                _ADMIN,
+                users,
+                "Returns the name of the only user.",
+                reply="array",
+                group="server",
+                since="6.0.0",
+            ),
+            Command(
+                "acl|whoami",
+                2,
+                _SHOWN,
+                whoami,
+                "Returns the user of this connection.",
+                reply="bulk string",
+                group="server",
+                since="6.0.0",
+            ),
+            Command(
+                "acl|help",
+                2,
+                "loading stale",
+                help_,
+                "Describes the subcommands of ACL.",
+                reply="array",
+                group="server",
+                since="6.0.0",
+            ),
+        ],
+    )
+]
