@@ -34,6 +34,7 @@ Reading order:
 - `idempotency`: the idempotency pairs of one stream.
 - `header`: the newest add of each region, and its newest effect, on one key.
 - `stream`: the state of one key.
+- `memory`: about how many bytes of memory a stream takes.
 - `undelivered`: the entries that `XREADGROUP >` would still deliver.
 - `acknowledge`: the choice of the acknowledgements that a round announces.
 - `effects`: the replicated form of writes.

@@ -15,6 +15,7 @@ Reading order:
 - `pending`: XACK, XPENDING, XCLAIM and XAUTOCLAIM.
 - `stream_info`: XINFO.
 - `keys`: commands on whole keys, such as DEL, RENAME, SCAN and FLUSHALL.
+- `objects`: OBJECT and MEMORY, about how keys are held in memory.
 - `expiry`: EXPIRE and its relatives.
 - `transactions`: MULTI, EXEC, DISCARD, WATCH and UNWATCH.
 - `replication`: the CRDT.… commands and WAIT.
