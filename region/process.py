@@ -83,6 +83,8 @@ class Region:
         config = self.config
         self._facts["anabranch_build"] = build.kind()
         self._facts["anabranch_version"] = build.version()
+        self._facts["tcp_bind"] = config.resp.host
+        self._facts["data_dir"] = str(self.database.path.parent.resolve())
         # A client may ask as soon as the port is open, before the other ports are.
         self._update_facts()
         await self.server.start(config.resp.host, config.resp.port)

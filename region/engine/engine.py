@@ -358,5 +358,9 @@ class Engine(PeerCalls):
         self.state.disk.checkpoint_ms = self.state.clock.now_ms
 
     def set_process_facts(self, facts: dict[str, str]) -> None:
-        """Takes the facts that only the process knows, by INFO field name."""
+        """Takes the facts that only the process knows.
+
+        Those that INFO shows have the names of its fields. `tcp_bind` and `data_dir` are shown by
+        CONFIG GET.
+        """
         self.state.process_facts = facts

@@ -61,6 +61,16 @@ def test_shutdown_ends_it(new_cluster: NewCluster) -> None:
     assert region.process is not None and region.process.wait(15) == 0, region.log_tail()
 
 
+def test_tools_are_told_where_it_listens_and_keeps_data(new_cluster: NewCluster) -> None:
+    cluster = new_cluster(["us"])
+    region = cluster.start("us")
+    client = cluster.client("us")
+    told = {"port": str(region.resp_port), "bind": "127.0.0.1", "dir": str(region.data.resolve())}
+    assert client.config_get("port", "bind", "dir") == told
+    assert client.config_get("*").items() >= told.items()
+    assert client.info("server")["tcp_port"] == region.resp_port
+
+
 def test_members_on_disk_are_not_changed_by_flags(new_cluster: NewCluster) -> None:
     cluster = new_cluster(["us", "eu"])
     cluster.start("us")

@@ -249,6 +249,19 @@ def test_config_get_takes_patterns(client: Client) -> None:
     assert len(pairs_of(client("CONFIG GET *"))) == len(client.engine.settings.values)
 
 
+def test_config_get_shows_where_the_region_listens_and_keeps_data(client: Client) -> None:
+    assert pairs_of(client("CONFIG GET port bind dir")) == {}
+    client.engine.set_process_facts(
+        {"tcp_port": "7001", "tcp_bind": "127.0.0.1", "data_dir": "/data/us", "os": "x"}
+    )
+    assert pairs_of(client("CONFIG GET dir PO?T bind port")) == {
+        b"port": b"7001",
+        b"bind": b"127.0.0.1",
+        b"dir": b"/data/us",
+    }
+    assert len(pairs_of(client("CONFIG GET *"))) == len(client.engine.settings.values) + 3
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -260,6 +273,9 @@ def test_config_get_takes_patterns(client: Client) -> None:
         ("databases 16", "can't set immutable config"),
         ("maxmemory 100mb", "can't set immutable config"),
         ("maxmemory-policy allkeys-lru", "can't set immutable config"),
+        ("port 6379", "can't set immutable config"),
+        ("bind 127.0.0.1", "can't set immutable config"),
+        ("dir /tmp", "can't set immutable config"),
         ("crdt-start-patience-ms 1", "can't set immutable config"),
         ("crdt-slice-max-bytes 1mbb", "can't set immutable config"),
         ("crdt-batch-max-bytes 9mb", "argument must be between 1 and 8388608 inclusive"),

@@ -11,16 +11,26 @@ from anabranch.region.engine.commands.arguments import SYNTAX_ERROR, help_reply
 from anabranch.region.engine.glob import Glob
 from anabranch.region.engine.replies import OK, CommandError, MapReply, Reply, shown
 from anabranch.region.engine.session import Session
-from anabranch.region.engine.settings import BY_NAME, Setting, Settings
+from anabranch.region.engine.settings import BY_NAME, Setting, Settings, Value
 from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command
+
+_IMMUTABLE: Final = "can't set immutable config"
+# Names of Redis's settings that are options of a region's start → the facts of the process that
+# have their values.
+_FACTS: Final = {"port": "tcp_port", "bind": "tcp_bind", "dir": "data_dir"}
 
 
 def get(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """CONFIG GET pattern …: each setting once, even if several patterns match its name."""
     patterns = [Glob(text, True) for text in argv[2:]]
+    facts = state.process_facts
+    values: dict[str, Value] = {
+        **state.settings.values,
+        **{name: facts[fact] for name, fact in _FACTS.items() if fact in facts},
+    }
     flat: list[Reply] = []
-    for name, value in state.settings.values.items():
+    for name, value in values.items():
         encoded = name.encode()
         if any(pattern.matches(encoded) for pattern in patterns):
             flat += [encoded, str(value).encode("utf-8", "surrogateescape")]
@@ -41,7 +51,10 @@ def set_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
         raise CommandError(SYNTAX_ERROR)
     changes: list[_Change] = []
     for index in range(2, len(argv), 2):
-        setting = BY_NAME.get(shown(argv[index]).lower())
+        name = shown(argv[index]).lower()
+        setting = BY_NAME.get(name)
+        if name in _FACTS:
+            raise _failed(name, _IMMUTABLE)
         if setting is None:
             raise CommandError(
                 f"ERR Unknown option or number of arguments for CONFIG SET - '{shown(argv[index])}'"
@@ -55,15 +68,16 @@ def set_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
             else _refusal(change.setting, change.text, state.settings)
         )
         if reason is not None:
-            raise CommandError(
-                "ERR CONFIG SET failed "
-                f"(possibly related to argument '{change.setting.name}') - {reason}"
-            )
+            raise _failed(change.setting.name, reason)
         seen.add(change.setting.name)
     for change in changes:
         state.settings.set(change.setting.name, change.text)
     state.refresh_settings()
     return OK
+
+
+def _failed(name: str, reason: str) -> CommandError:
+    return CommandError(f"ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}")
 
 
 def _refusal(setting: Setting, text: str, settings: Settings) -> Optional[str]:
@@ -74,9 +88,9 @@ def _refusal(setting: Setting, text: str, settings: Settings) -> Optional[str]:
     present = settings.values[setting.name]
     if not setting.mutable:
         try:
-            return None if setting.parse(text) == present else "can't set immutable config"
+            return None if setting.parse(text) == present else _IMMUTABLE
         except ValueError:
-            return "can't set immutable config"
+            return _IMMUTABLE
     if isinstance(setting.default, int) and setting.number(text) is None:
         return (
             "argument must be a memory value"
@@ -157,7 +171,7 @@ COMMANDS: Final = [
                 -3,
                 _ADMIN,
                 get,
-                "Returns the settings whose names match.",
+                "Returns the settings whose names match, with port, bind and dir.",
                 reply="map",
                 group="server",
                 since="2.0.0",
