@@ -102,8 +102,14 @@ class Replay:
         if name not in KNOWN:
             if name == b"RESET":
                 session.end()
+            elif session.queued is not None and not isinstance(twin.reply, ErrorReply):
+                session.queued.append(argv)
+            elif session.queued is not None:
+                session.has_failed = True
             self.is_unclear = True
             return _ANYTHING
+        if name == b"EXEC" and session.queued is not None:
+            self.is_unclear = any(one[0].upper() not in KNOWN for one in session.queued)
         try:
             return run(twin, session, argv)
         except (AssertionError, IndexError, KeyError, ValueError):

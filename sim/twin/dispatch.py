@@ -227,7 +227,7 @@ def _run_all(twin: TwinCore, session: Session, queued: list[tuple[bytes, ...]]) 
     for place, argv in enumerate(queued):
         twin.reply = actual[place] if place < len(actual) else None
         twin.later = list(zip(queued, actual, strict=False))[place + 1 :]
-        if argv[0].upper() in UNJUDGED or twin.is_refused_by_bytes():
+        if argv[0].upper() not in HANDLERS or twin.is_refused_by_bytes():
             answers.append(twin.reply)
             continue
         try:

@@ -171,11 +171,14 @@ def test_tapes_of_regions_that_are_right(tmp_path: Path, bytes_max: int) -> None
 
 
 def test_a_transaction_may_hold_what_the_twin_leaves_to_others(tmp_path: Path) -> None:
-    """PING in MULTI was once taken for a command that the region should have refused."""
+    """PING and ECHO in MULTI were taken for commands that the region should have refused."""
     us, eu = Taped(tmp_path, 1, 2, 1 << 20), Taped(tmp_path, 2, 2, 1 << 20)
     for command in ("MULTI", "PING", "XADD k * t a", "OBJECT ENCODING k", "XLEN k", "EXEC"):
         us.ok(command)
-    for refused in ("ROLE x", "EVALSHA x 0", "CLUSTER INFO"):
+    # The twin does not know these at all.
+    for command in ("MULTI", "ECHO a", "XADD k * t c", "CLIENT ID", "XLEN k", "EXEC", "XLEN k"):
+        us.ok(command)
+    for refused in ("ROLE x", "EVALSHA x 0", "CLUSTER INFO", "ECHO", "SETRANGE k 0 a"):
         us.ok("MULTI")
         us("XADD k * t b")
         assert isinstance(us(refused), ErrorReply)
