@@ -5,6 +5,7 @@ Reading order:
 - `conftest`: settings of the property tests.
 - `support`: a region in two forms, `crdt` and the naive model.
 - `test_small`: vectors, spans, places, PELs and pairs.
+- `test_pair_run`, `test_pair_finder`: packed pairs, and the table that finds them.
 - `test_ids`: entry IDs.
 - `test_logs`: packed nodes, region logs, merge and trim.
 - `test_layout`: the node layout of a region log.
