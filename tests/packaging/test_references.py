@@ -40,7 +40,6 @@ ALLOWED = {
     "StreamOffset.latest": "a method of Spring Data Redis",
     "ConsumerGroup.create": "a method of walrus",
     "TimeSeries": "a class of walrus",
-    "MasterReplica": "a class of Lettuce",
     # Words of files.
     "ARGS": "a variable of the Makefile",
     "RUN_ARGS": "a variable of the Makefile",
