@@ -91,4 +91,10 @@ def check(seen: dict[str, Any], servers: Servers, library: str, **other: object)
     `library` is the name and the version; a part that is None is left out.
     """
     expected: dict[str, object] = {**EXPECTED, "waited": servers.peers, "library": library, **other}
-    assert seen == {name: value for name, value in expected.items() if value is not None}
+    expected = {name: value for name, value in expected.items() if value is not None}
+    wrong = [
+        f"{name}: saw {seen.get(name)}, expected {expected.get(name)}"
+        for name in {**expected, **seen}
+        if seen.get(name) != expected.get(name)
+    ]
+    assert not wrong, "\n".join([library, *wrong])
