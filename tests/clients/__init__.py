@@ -6,9 +6,9 @@ other. Both must show what `programs.EXPECTED` lists. The programs use the defau
 libraries. `make test-clients` installs the libraries, in the pinned versions, below the environment
 (`.clients`); LANGUAGES chooses among python, node, go and java.
 
-The scenario: create a group with its stream, twice; read from a group that does not exist; WAIT;
-wait for an entry that is added in the other region; add with `*` under a key and with values that
-are not UTF-8, and a value of 100 kB; pipeline; transaction; read with the group; acknowledge some;
+The scenario: create a group with its stream, twice; read from a group that does not exist; add with
+`*` a value of 100 kB, and WAIT; wait for an entry that is added in the other region; key and value
+that are not UTF-8; pipeline; transaction; read with the group; acknowledge some;
 list what is pending; claim it with another consumer; ranges; reads that time out; a scan of 1,500
 keys with COUNT 10, which must give each key once; another command after CLIENT KILL. FastStream and
 Watermill have scenarios of their own: a handler fails, and another consumer claims its messages.

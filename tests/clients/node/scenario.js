@@ -29,7 +29,9 @@ async function begin({ writer, reader, key, peers, seen }) {
   seen["created"] = await writer.createGroup(key, GROUP);
   seen["created again"] = await kindOfError(writer.createGroup(key, GROUP));
   seen["no group"] = await kindOfError(writer.readGroup(key, "nobody", "ann", {}));
+  const first = await writer.add(key, "big", BIG);
   seen["waited"] = await writer.wait(peers, 10000);
+  seen["first"] = (await reader.readGroup(key, GROUP, "ann", { count: 1 })).map(shown);
 
   const waiting = reader.readGroup(key, GROUP, "ann", { block: 20000, count: 1 });
   await sleep(300);
@@ -37,20 +39,20 @@ async function begin({ writer, reader, key, peers, seen }) {
   const got = await waiting;
   seen["woken"] = got.map(shown);
   seen["woken by"] = got[0][0] === id ? "what was added" : got[0][0];
-  return [id];
+  return [first, id];
 }
 
 async function addAndRead({ writer, reader, key, peers, added, seen }) {
-  added.push(await writer.add(key, "big", BIG));
-  added.push(...(await writer.pipeline(key, ["0", "1", "2", "3", "4"])));
-  const [id, length] = await writer.transaction(key, "5");
+  added.push(...(await writer.pipeline(key, ["0", "1", "2", "3"])));
+  const [id, length] = await writer.transaction(key, "4");
   added.push(id);
   seen["length in transaction"] = length;
+  added.push(await writer.add(key, "n", "5"));
   await writer.wait(peers, 10000);
 
   const got = await reader.readGroup(key, GROUP, "ann", { count: 100 });
   seen["read"] = got.map(shown);
-  seen["read in order"] = got.map((entry) => entry[0]).join() === added.slice(1).join();
+  seen["read in order"] = got.map((entry) => entry[0]).join() === added.slice(2).join();
   seen["acknowledged"] = await reader.acknowledge(key, GROUP, added.slice(0, 3));
 }
 
