@@ -237,9 +237,9 @@ $(CLIENTS)/.go: $(wildcard tests/clients/go/*) | $(VENV)/.dev
 
 $(CLIENTS)/.java: $(wildcard tests/clients/java/*) | $(VENV)/.dev
 	@if command -v javac >/dev/null && command -v mvn >/dev/null; then \
-	  mkdir -p $(CLIENTS)/java \
-	  && mvn --quiet --batch-mode -f tests/clients/java/pom.xml dependency:copy-dependencies \
-	    -DoutputDirectory=$(abspath $(CLIENTS))/java/lib -DbuildDirectory=$(abspath $(CLIENTS))/java \
+	  mkdir -p $(CLIENTS)/java && rm -rf $(CLIENTS)/java/* \
+	  && mvn --quiet --batch-mode -Dstyle.color=never -f tests/clients/java/pom.xml dependency:copy-dependencies \
+	    -DoutputDirectory=$(abspath $(CLIENTS))/java/lib \
 	  && javac -cp "$(CLIENTS)/java/lib/*" -d $(CLIENTS)/java/classes tests/clients/java/*.java \
 	  && touch $@; \
 	else \
