@@ -224,7 +224,7 @@ $(CLIENTS)/.node: tests/clients/node/package.json tests/clients/node/package-loc
 	  && npm ci --prefix $(CLIENTS)/node --silent --no-audit --no-fund && touch $@; \
 	else \
 	  echo "node or npm is not installed: the tests of clients in Node.js will fail." \
-	    "Install the packages nodejs and npm (Node.js 18 or later)."; \
+	    "Install Node.js 20 or later, with npm."; \
 	fi
 
 $(CLIENTS)/.go: $(wildcard tests/clients/go/*) | $(VENV)/.dev
@@ -232,7 +232,7 @@ $(CLIENTS)/.go: $(wildcard tests/clients/go/*) | $(VENV)/.dev
 	  mkdir -p $(CLIENTS)/go && GOBIN=$(abspath $(CLIENTS))/go \
 	    go -C tests/clients/go install -mod=readonly . && touch $@; \
 	else \
-	  echo "go is not installed: the tests of clients in Go will fail. Install Go 1.24 or later."; \
+	  echo "go is not installed: the tests of clients in Go will fail. Install Go 1.26 or later."; \
 	fi
 
 $(CLIENTS)/.java: $(wildcard tests/clients/java/*) | $(VENV)/.dev

@@ -10,13 +10,11 @@ pytestmark = [pytest.mark.clients, pytest.mark.live]
 
 
 def program(library: str) -> list[str]:
-    installed(".go", target="Go 1.24 or later")
-    return [str(installed("go", "clients", target="Go 1.24 or later")), library]
+    installed(".go", target="Go 1.26 or later")
+    return [str(installed("go", "clients", target="Go 1.26 or later")), library]
 
 
-@pytest.mark.parametrize(
-    "library", ["go-redis v9.23.0", "redigo v1.9.3", "rueidis v1.0.79"]
-)
+@pytest.mark.parametrize("library", ["go-redis v9.23.0", "redigo v1.9.3", "rueidis v1.0.79"])
 def test_go(library: str, servers: Servers) -> None:
     check(run(program(library.split()[0]), servers), servers, library)
 

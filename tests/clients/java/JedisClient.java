@@ -54,7 +54,8 @@ final class JedisClient implements Client {
         if (reply != null && !reply.isEmpty()) {
             for (var one : reply.get(0).getValue()) {
                 var field = one.getFields().entrySet().iterator().next();
-                found.add(new Entry(one.getID().toString(), text(field.getKey()), field.getValue()));
+                String id = one.getID().toString();
+                found.add(new Entry(id, text(field.getKey()), field.getValue()));
             }
         }
         return found;
@@ -137,7 +138,8 @@ final class JedisClient implements Client {
 
     public List<String> deliveries() {
         var found = new ArrayList<String>();
-        for (Object one : jedis.xpending(KEY, WORKERS, XPendingParams.xPendingParams("-", "+", 10))) {
+        var params = XPendingParams.xPendingParams("-", "+", 10);
+        for (Object one : jedis.xpending(KEY, WORKERS, params)) {
             var row = (List<?>) one;
             found.add(text(row.get(1)) + " " + row.get(3));
         }

@@ -82,8 +82,8 @@ final class RedissonAdapter implements Client {
             ? redisson.createBatch()
             : redisson.createBatch(
                 BatchOptions.defaults().sync(peers, Duration.ofMillis(PATIENCE_MS)));
-        batch.getStream(KEY, ByteArrayCodec.INSTANCE).addAsync(StreamAddArgs.entry(
-            field.getBytes(), value));
+        batch.<byte[], byte[]>getStream(KEY, ByteArrayCodec.INSTANCE)
+            .addAsync(fields(field, value));
         var result = batch.execute();
         return new Added(result.getResponses().get(0).toString(), result.getSyncedSlaves());
     }
@@ -91,8 +91,8 @@ final class RedissonAdapter implements Client {
     public List<String> pipeline(List<String> values) {
         var batch = redisson.createBatch();
         for (String value : values) {
-            batch.getStream(KEY, ByteArrayCodec.INSTANCE).addAsync(StreamAddArgs.entry(
-                "n".getBytes(), value.getBytes()));
+            batch.<byte[], byte[]>getStream(KEY, ByteArrayCodec.INSTANCE)
+                .addAsync(fields("n", value.getBytes()));
         }
         return batch.execute().getResponses().stream().map(Object::toString).toList();
     }
@@ -101,8 +101,8 @@ final class RedissonAdapter implements Client {
         var atomic = BatchOptions.defaults()
             .executionMode(BatchOptions.ExecutionMode.IN_MEMORY_ATOMIC);
         var batch = redisson.createBatch(atomic);
-        var inBatch = batch.getStream(KEY, ByteArrayCodec.INSTANCE);
-        inBatch.addAsync(StreamAddArgs.entry("n".getBytes(), value.getBytes()));
+        var inBatch = batch.<byte[], byte[]>getStream(KEY, ByteArrayCodec.INSTANCE);
+        inBatch.addAsync(fields("n", value.getBytes()));
         inBatch.sizeAsync();
         var results = batch.execute().getResponses();
         return new Added(results.get(0).toString(), (Long) results.get(1));

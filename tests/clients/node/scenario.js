@@ -12,8 +12,8 @@ const BIG = Buffer.from("0123456789".repeat(10000));
 const GROUP = "workers";
 
 function shown([, field, value]) {
-  const long = value.length > 100;
-  return `${field} ${long ? createHash("sha256").update(value).digest("hex") : value.toString("hex")}`;
+  const hashed = () => createHash("sha256").update(value).digest("hex");
+  return `${field} ${value.length > 100 ? hashed() : value.toString("hex")}`;
 }
 
 async function kindOfError(promise) {

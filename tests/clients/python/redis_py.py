@@ -20,7 +20,9 @@ def connect(kind: str, port: int) -> Any:
 
 
 async def main(kind: str, writer: int, reader: int) -> None:
-    seen = await Scenario(lambda port: connect(kind, port), f"redis-py {kind}", writer, reader).run()
+    seen = await Scenario(
+        lambda port: connect(kind, port), f"redis-py {kind}", writer, reader
+    ).run()
     print(json.dumps({"library": f"redis-py {redis.__version__}", **seen}))
 
 
