@@ -219,7 +219,7 @@ $(CLIENTS)/.python: tests/clients/python/requirements.txt | $(VENV)/.dev
 	@touch $@
 
 $(CLIENTS)/.node: tests/clients/node/package.json tests/clients/node/package-lock.json | $(VENV)/.dev
-	@if command -v node >/dev/null && command -v npm >/dev/null; then \
+	@rm -f $@; if command -v node >/dev/null && command -v npm >/dev/null; then \
 	  mkdir -p $(CLIENTS)/node && cp $^ $(CLIENTS)/node/ \
 	  && npm ci --prefix $(CLIENTS)/node --silent --no-audit --no-fund && touch $@; \
 	else \
@@ -228,7 +228,7 @@ $(CLIENTS)/.node: tests/clients/node/package.json tests/clients/node/package-loc
 	fi
 
 $(CLIENTS)/.go: $(wildcard tests/clients/go/*) | $(VENV)/.dev
-	@if command -v go >/dev/null; then \
+	@rm -f $@; if command -v go >/dev/null; then \
 	  mkdir -p $(CLIENTS)/go && GOBIN=$(abspath $(CLIENTS))/go \
 	    go -C tests/clients/go install -mod=readonly . && touch $@; \
 	else \
@@ -236,7 +236,7 @@ $(CLIENTS)/.go: $(wildcard tests/clients/go/*) | $(VENV)/.dev
 	fi
 
 $(CLIENTS)/.java: $(wildcard tests/clients/java/*) | $(VENV)/.dev
-	@if command -v javac >/dev/null && command -v mvn >/dev/null; then \
+	@rm -f $@; if command -v javac >/dev/null && command -v mvn >/dev/null; then \
 	  mkdir -p $(CLIENTS)/java && rm -rf $(CLIENTS)/java/* \
 	  && mvn --quiet --batch-mode -Dstyle.color=never -f tests/clients/java/pom.xml dependency:copy-dependencies \
 	    -DoutputDirectory=$(abspath $(CLIENTS))/java/lib \

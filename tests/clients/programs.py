@@ -67,7 +67,9 @@ def installed(*path: str, target: str) -> Path:
     """A file that `make test-clients` makes. If there is none, the test fails with a message."""
     found = INSTALLED.joinpath(*path)
     if not found.exists():
-        pytest.fail(f"there is no {found}: run `make test-clients`, or install {target}")
+        pytest.fail(
+            f"there is no {found}: install {target}, and run `make test-clients`", pytrace=False
+        )
     return found
 
 
