@@ -9,7 +9,7 @@ PYTEST := ANABRANCH_TEST_INSTALLED=1 $(RUN) -m pytest
 # The tests that need nothing but this environment and redis-server. WITHOUT names a mark of further
 # tests to leave out, for example `make test-pure WITHOUT=live`.
 ORDINARY := not long and not install and not compose and not toxiproxy and not alerts
-ORDINARY += and not examples and not spark and not console
+ORDINARY += and not examples and not spark and not console and not clients
 ORDINARY += $(if $(WITHOUT),and not $(WITHOUT))
 # How many processes share the tests. The files are dealt out whole. JOBS=0 keeps the tests in one
 # process, for a debugger.
@@ -28,7 +28,7 @@ REQUIREMENTS := import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['
 
 .DEFAULT_GOAL := help
 .PHONY: help up test test-pure test-install test-chaos test-compose test-alerts test-examples
-.PHONY: test-console test-spark test-long test-sim test-mutants lint fmt bench bench-smoke docs clean
+.PHONY: test-console test-spark test-clients test-long test-sim test-mutants lint fmt bench bench-smoke docs clean
 .PHONY: redis-server toxiproxy-server toxiproxy prometheus postgresql java chromium
 .DELETE_ON_ERROR:
 
@@ -71,9 +71,17 @@ test-spark: $(VENV)/.installed $(VENV)/.spark java ## run batch and streaming qu
 test-console: $(VENV)/.installed $(VENV)/.browser chromium ## drive the console's page in a real Chromium
 	$(PYTEST) -m console tests/console $(ARGS)
 
+# Programs over the client libraries of these languages. A language whose tools are missing fails.
+LANGUAGES ?= python node go java
+CLIENTS := $(VENV)/.clients
+
+test-clients: $(VENV)/.installed redis-server $(LANGUAGES:%=$(CLIENTS)/.%) ## run client libraries of four languages over regions
+	$(PYTEST) -m clients $(LANGUAGES:%=tests/clients/test_%.py) $(ARGS)
+
 test-long: $(VENV)/.installed redis-server toxiproxy-server ## run all tests, also those that take many minutes
 	$(PYTEST) --timeout=3600 \
-	  -m "not install and not compose and not alerts and not examples and not spark and not console" $(ARGS)
+	  -m "not install and not compose and not alerts and not examples and not spark and not console \
+	  and not clients" $(ARGS)
 
 test-mutants: $(VENV)/.dev $(VENV)/.stubs ## check that planted and mechanical bugs are found
 	@mkdir -p build
@@ -202,6 +210,42 @@ $(VENV)/.browser: $(VENV)/.dev pyproject.toml
 	  print(*p['optional-dependencies']['browser'], sep='\n')" > $(VENV)/browser.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $(VENV)/browser.txt
 	@touch $@
+
+# The libraries and programs of tests/clients, each language in a folder of its own below $(CLIENTS).
+# Where a tool is missing, a line names it, no stamp is written, and the tests of the language fail.
+$(CLIENTS)/.python: tests/clients/python/requirements.txt | $(VENV)/.dev
+	$(BIN)/python -m venv --clear $(CLIENTS)/python
+	$(CLIENTS)/python/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+$(CLIENTS)/.node: tests/clients/node/package.json tests/clients/node/package-lock.json | $(VENV)/.dev
+	@rm -f $@; if command -v node >/dev/null && command -v npm >/dev/null; then \
+	  mkdir -p $(CLIENTS)/node && cp $^ $(CLIENTS)/node/ \
+	  && npm ci --prefix $(CLIENTS)/node --silent --no-audit --no-fund && touch $@; \
+	else \
+	  echo "node or npm is not installed: the tests of clients in Node.js will fail." \
+	    "Install Node.js 20 or later, with npm."; \
+	fi
+
+$(CLIENTS)/.go: $(wildcard tests/clients/go/*) | $(VENV)/.dev
+	@rm -f $@; if command -v go >/dev/null; then \
+	  mkdir -p $(CLIENTS)/go && GOBIN=$(abspath $(CLIENTS))/go \
+	    go -C tests/clients/go install -mod=readonly . && touch $@; \
+	else \
+	  echo "go is not installed: the tests of clients in Go will fail. Install Go 1.26 or later."; \
+	fi
+
+$(CLIENTS)/.java: $(wildcard tests/clients/java/*) | $(VENV)/.dev
+	@rm -f $@; if command -v javac >/dev/null && command -v mvn >/dev/null; then \
+	  mkdir -p $(CLIENTS)/java && rm -rf $(CLIENTS)/java/* \
+	  && mvn --quiet --batch-mode -Dstyle.color=never -f tests/clients/java/pom.xml dependency:copy-dependencies \
+	    -DoutputDirectory=$(abspath $(CLIENTS))/java/lib \
+	  && javac -cp "$(CLIENTS)/java/lib/*" -d $(CLIENTS)/java/classes tests/clients/java/*.java \
+	  && touch $@; \
+	else \
+	  echo "javac or mvn is not installed: the tests of clients in Java will fail." \
+	    "Install the packages openjdk-17-jdk-headless and maven."; \
+	fi
 
 # Playwright drives Debian's Chromium. As root, apt installs it. Without it, the tests fail with a
 # line that names it.
