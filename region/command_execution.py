@@ -15,11 +15,10 @@ from librt.strings import BytesWriter
 
 from anabranch.region.client_limits import ClientCounters, ClientLimits
 from anabranch.region.clock import Clock
-from anabranch.region.command_timer import CommandTimer
+from anabranch.region.command_timer import CommandTimer, TimedEngine
 from anabranch.region.engine.adds import AddedIds
 from anabranch.region.engine.replies import EntriesReply, NoReply, PendingReply, Reply, ReplyLater
 from anabranch.region.engine.session import Session
-from anabranch.region.engine.statistics import CommandStatistics
 from anabranch.region.resp.encoder import encode, encode_error
 from anabranch.region.resp.entries import put_ids
 from anabranch.region.resp.like import LikeAdds
@@ -37,11 +36,8 @@ LARGE_REPLY_BYTES: Final = 4 << 10
 TURN_LARGE_BYTES: Final = 1 << 20
 
 
-class ExecutingEngine(Protocol):
+class ExecutingEngine(TimedEngine, Protocol):
     """The methods of the engine that execute commands. `Engine` documents each."""
-
-    @property
-    def statistics(self) -> CommandStatistics: ...
 
     @property
     def gathered(self) -> frozenset[bytes]: ...
@@ -93,7 +89,7 @@ class CommandExecution:
         self._counters: Final = counters
         # The end of a line of the log about a client, by its cause; None: no line (`LineLimit`).
         self._line: Final = line
-        self._timer: Final = CommandTimer(engine.statistics, clock)
+        self._timer: Final = CommandTimer(engine, clock)
         # Names of commands that are executed together with those like them that follow.
         self._gathered: Final = engine.gathered
 
@@ -125,7 +121,7 @@ class CommandExecution:
                 command = parser.next()
                 if command is None:
                     return False
-                timer.before(session, command[0])
+                timer.before(session, command)
                 reply = self._run(session, parser, command, now_ms, out)
                 if isinstance(reply, ReplyLater):
                     return False

@@ -43,6 +43,8 @@ Reading order:
 - `stable_time`: the floor of generated IDs, and the stable time of ordered reads.
 - `explain`: the reply of CRDT.EXPLAIN.
 - `statistics`: counters for INFO and /metrics.
+- `slow_log`: the last commands that took long.
+- `passwords`: commands without the passwords in them.
 - `histogram`: counts of measured times.
 - `figures`: the table of all figures, and the health of a region.
 - `glob`: Redis glob patterns.

@@ -20,6 +20,7 @@ from anabranch.region.engine.peer_calls import PeerCalls
 from anabranch.region.engine.replies import NULL_ARRAY, ErrorReply, Reply
 from anabranch.region.engine.rows import Commit
 from anabranch.region.engine.session import Session
+from anabranch.region.engine.slow_log import shown_arguments
 from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command
 
@@ -184,6 +185,31 @@ class Engine(PeerCalls):
         session.write_counter = state.keyspace.vector.get(self.region_id, 0)
         state.journal.end_unit()
         self._settle()
+
+    def note_slow(
+        self,
+        session: Session,
+        argv: list[bytes],
+        queued: Optional[list[list[bytes]]],
+        calls: int,
+        time_us: int,
+        now_ms: int,
+    ) -> None:
+        """The last command of the session was slow: puts it into the slow log.
+
+        `queued` is what MULTI had queued before it. `calls` equal commands, this one among them,
+        took `time_us` together. A command that was refused before its execution is no entry, so
+        clients without the password make none.
+        """
+        command = dispatch.find_command(self.state, argv)
+        if command is None or not command.takes(len(argv)):
+            return
+        if command.needs_password and not session.authenticated:
+            return
+        transaction = queued if command.name == "exec" else None
+        arguments = shown_arguments(argv, transaction, calls - 1)
+        log = self.state.statistics.slow_log
+        log.add(now_ms // 1000, time_us, arguments, session.address, session.name)
 
     def reflects(self, session: Session, reply: Reply) -> bool:
         """Whether the reply of the session's last command depends on data (S13.2).

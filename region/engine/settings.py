@@ -387,6 +387,20 @@ ALL: list[Setting] = [
         choices=["no", "yes", "local"],
         mutable=False,
     ),
+    Setting(
+        "slowlog-log-slower-than",
+        10_000,
+        "Microseconds from which on a command enters the slow log (SLOWLOG); 0: every command, -1: "
+        "none. Equal commands that follow each other in a pipeline are measured together, and so "
+        "are the commands of a transaction.",
+        minimum=-1,
+    ),
+    Setting(
+        "slowlog-max-len",
+        128,
+        "Most entries of the slow log. Above this the oldest entries go. An entry takes at most "
+        "some 8 KiB of memory.",
+    ),
     # Tests of a whole cluster
     Setting(
         "crdt-clock-offset-ms",

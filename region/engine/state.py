@@ -256,6 +256,7 @@ class EngineState:
     def refresh_settings(self) -> None:
         """Copies the settings to the parts that keep copies. Call it after a change."""
         self.cached.refresh(self.settings)
+        self.statistics.slow_log.refresh(self.settings)
         self.keyspace.limits.max_entries = self.settings.integer("stream-node-max-entries")
         self.keyspace.limits.max_bytes = self.settings.integer("stream-node-max-bytes")
         self.keyspace.pair_limits.maxsize = self.settings.integer("stream-idmp-maxsize")

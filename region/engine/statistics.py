@@ -6,6 +6,7 @@ from anabranch.crdt.effects import Effect
 from anabranch.crdt.vector import Vector
 from anabranch.region.engine.histogram import Histogram
 from anabranch.region.engine.replies import ErrorReply
+from anabranch.region.engine.slow_log import SlowLog
 
 # Limit of error codes that are counted separately, because clients can cause new codes.
 _CODES_MAX = 128
@@ -16,7 +17,7 @@ _SYNC_US = (1_000, 60_000_000)
 
 
 class CommandStatistics:
-    """Counters of commands, errors and connections of clients."""
+    """Counters of commands, errors and connections of clients, and the log of slow commands."""
 
     def __init__(self) -> None:
         self.commands = 0
@@ -29,10 +30,13 @@ class CommandStatistics:
         self.unit_max_bytes_refused = 0
         # Time by command: reading the request, executing it, encoding the reply.
         self.times: dict[bytes, Histogram] = {}
+        self.slow_log = SlowLog()
 
     def reset(self) -> None:
-        """CONFIG RESETSTAT."""
+        """CONFIG RESETSTAT. The slow log stays, as in Redis."""
+        slow_log = self.slow_log
         self.__init__()  # type: ignore[misc]
+        self.slow_log = slow_log
 
     def count_error(self, reply: ErrorReply) -> None:
         """Counts an error reply by its code."""

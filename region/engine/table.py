@@ -120,3 +120,7 @@ class Command(Generic[State]):
         }
         self.key: Final = name.upper().encode()
         self.shown: Final = name.encode()
+
+    def takes(self, words: int) -> bool:
+        """Whether the command, its name included, may have so many words."""
+        return words == self.arity if self.arity > 0 else words >= -self.arity

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from anabranch.region.engine import passwords
 from anabranch.region.engine.replies import MapReply, Reply
 
 HIDDEN: Final = b"(hidden)"
@@ -18,18 +19,7 @@ def without_passwords(words: tuple[bytes, ...]) -> tuple[bytes, ...]:
 
     There are no words if a call is no command.
     """
-    name = words[0].upper() if words else b""
-    if name == b"AUTH":
-        return words[0], *(HIDDEN for _ in words[1:])
-    if name not in (b"HELLO", b"CONFIG"):
-        return words
-    shown = list(words)
-    for index, word in enumerate(words[1:], 1):
-        if name == b"HELLO" and word.upper() == b"AUTH":
-            shown[index + 1 : index + 3] = [HIDDEN] * len(shown[index + 1 : index + 3])
-        elif name == b"CONFIG" and word.lower() == _SETTING and index + 1 < len(words):
-            shown[index + 1] = HIDDEN
-    return tuple(shown)
+    return tuple(passwords.without_passwords(words, HIDDEN))
 
 
 def without_password(reply: Reply) -> Reply:

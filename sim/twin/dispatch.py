@@ -37,7 +37,7 @@ from anabranch.sim.twin.session import Session, StartNotOver, may_issue
 UNJUDGED: Final = frozenset(
     b"INFO TIME WAIT PING CRDT.PEERS CRDT.DIGEST CRDT.STABLE CRDT.SYNC CRDT.WAIT CRDT.VECTOR"
     b" CRDT.EXPLAIN CRDT.EFFECTS CRDT.MEMBER CRDT.LINK CRDT.LOGS ROLE LASTSAVE MODULE ACL"
-    b" OBJECT MEMORY".split()
+    b" OBJECT MEMORY SLOWLOG".split()
 )
 
 # name → (fewest words, handler)

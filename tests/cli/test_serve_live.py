@@ -71,6 +71,34 @@ def test_tools_are_told_where_it_listens_and_keeps_data(new_cluster: NewCluster)
     assert client.info("server")["tcp_port"] == region.resp_port
 
 
+def test_the_slow_log_tells_what_took_long(new_cluster: NewCluster) -> None:
+    """The wait of a blocked read does not count. A password never enters."""
+    cluster = new_cluster(["us"], {"slowlog-log-slower-than": "300000"})
+    cluster.start("us")
+    client = cluster.client("us", client_name="reader")
+    with client.pipeline(transaction=False) as adds:
+        for number in range(5000):
+            adds.xadd("s", {"f": f"{number}"})
+        adds.execute()
+    client.slowlog_reset()
+    assert not client.xread({"s": "$"}, block=400)
+    assert client.slowlog_len() == 0
+    client.config_set("slowlog-log-slower-than", 100)
+    before_s = int(time.time())
+    assert len(client.xrange("s")) == 5000
+    (entry,) = (one for one in client.slowlog_get(-1) if one["command"] == b"XRANGE s - +")
+    assert entry["duration"] >= 100 and before_s <= entry["start_time"] <= time.time()
+    assert entry["client_name"] == b"reader"
+    assert entry["client_address"].decode() in {one["addr"] for one in client.client_list()}
+    client.config_set("slowlog-log-slower-than", 0)
+    client.execute_command("AUTH", "default", "sesame")
+    client.config_set("requirepass", "sesame")
+    commands = [one["command"] for one in client.slowlog_get(-1)]
+    assert b"AUTH (redacted) (redacted)" in commands
+    assert b"CONFIG SET requirepass (redacted)" in commands
+    assert not any(b"sesame" in one for one in commands)
+
+
 def test_members_on_disk_are_not_changed_by_flags(new_cluster: NewCluster) -> None:
     cluster = new_cluster(["us", "eu"])
     cluster.start("us")

@@ -79,6 +79,17 @@ class StubEngine:
     def reflects(self, session: Session, reply: Reply) -> bool:
         return not (isinstance(reply, ErrorReply) and reply.reflects_nothing)
 
+    def note_slow(
+        self,
+        session: Session,
+        argv: list[bytes],
+        queued: list[list[bytes]] | None,
+        calls: int,
+        time_us: int,
+        now_ms: int,
+    ) -> None:
+        raise AssertionError("the slow log of the stub is off")
+
     def reply_position(self) -> int:
         return self.last_position
 

@@ -6,7 +6,7 @@ from typing import Optional
 
 from anabranch.region.command_timer import CommandTimer
 from anabranch.region.engine.session import Session
-from anabranch.region.engine.statistics import CommandStatistics
+from tests.server.stub import StubEngine
 
 # Calls and their time (µs), by command.
 Times = dict[bytes, tuple[int, int]]
@@ -34,15 +34,15 @@ def run(words: list[str], queued: Optional[list[list[bytes]]] = None) -> tuple[T
 
     `queued`: the commands that MULTI has queued; None outside a transaction.
     """
-    statistics, clock = CommandStatistics(), SteppingClock()
-    timer, session = CommandTimer(statistics, clock), Session(1, "", "", 0)
+    engine, clock = StubEngine(), SteppingClock()
+    timer, session = CommandTimer(engine, clock), Session(1, "", "", 0)
     session.transaction.queued = queued
     timer.begin()
     for word in words:
-        timer.before(session, word.split("|")[0].encode())
+        timer.before(session, [word.split("|")[0].encode()])
         session.last_command = word.encode()
     timer.end(session)
-    times = {name: (taken.count, taken.sum_us) for name, taken in statistics.times.items()}
+    times = {name: (taken.count, taken.sum_us) for name, taken in engine.statistics.times.items()}
     return times, clock.readings
 
 

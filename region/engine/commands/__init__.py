@@ -29,5 +29,6 @@ Reading order:
 - `info`: the text of INFO.
 - `operating`: INFO, TIME, DEBUG and SHUTDOWN.
 - `server`: ROLE, LASTSAVE and MODULE, which tools ask a server for.
+- `slow_commands`: SLOWLOG.
 - `acl`: ACL, about the only user and the categories of commands.
 """
