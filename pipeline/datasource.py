@@ -141,7 +141,9 @@ class FilteringReader(BatchReader):
     """As `BatchReader`, with filters pushed down.
 
     Spark refuses a reader with this method unless `spark.sql.python.filterPushdown.enabled` is
-    true. So it is a class of its own, and the option `pushFilters` chooses it.
+    true. So it is a class of its own, and the option `pushFilters` chooses it. Spark (4.3) keeps
+    the partitions for later queries of the same DataFrame, and asks again only if these have
+    filters that it can push down. So the option is for a DataFrame that one query uses.
     """
 
     def pushFilters(self, filters: list[Filter]) -> list[Filter]:

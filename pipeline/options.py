@@ -38,7 +38,8 @@ OPTIONS: Final = {
     "`array`, with names as BINARY.",
     "mode": "A field that does not fit its typed column: `PERMISSIVE` (default) makes it null, "
     "`FAILFAST` fails.",
-    "pushFilters": "Batch only: `true` skips ranges that filters exclude. Default: `false`.",
+    "pushFilters": "Batch only: `once` skips ranges that filters exclude, for a DataFrame that one"
+    " query uses. Default: `false`.",
     "timeoutSeconds": "How long a task waits for a region that answers and holds its range. "
     "Default: 60.",
     **ACCESS,
@@ -124,6 +125,15 @@ class RegionOptions:
                 return choice
         raise OptionError(f"{name} must be one of {', '.join(choices)}, not '{text}'")
 
+    def _pushes_filters(self) -> bool:
+        if self._text("pushFilters", "").strip().lower() == "true":
+            raise OptionError(
+                "pushFilters must be false or once, not 'true': Spark keeps the ranges that the"
+                " filters of one query leave, and later queries of the same DataFrame would miss"
+                " rows. With once, load a DataFrame for each query"
+            )
+        return self._choice("pushFilters", ("false", "once")) == "once"
+
     # -- regions
 
     def _endpoints(self, region_option: str) -> list[Endpoint]:
@@ -183,7 +193,7 @@ class SourceOptions(RegionOptions):
         self.partitions_min: Final = self._number("minPartitions", 1, 1, 1_000_000)
         self.fetch_bytes: Final = self._number("fetchSize", 1 << 20, 1 << 12, 4 << 20)
         self.fail_on_loss: Final = self._flag("failOnDataLoss", True)
-        self.pushes_filters: Final = self._flag("pushFilters", False)
+        self.pushes_filters: Final = self._pushes_filters()
         self.fields_format: Final = self._choice("fieldsFormat", FORMATS)
         self.fails_fast: Final = self._choice("mode", MODES) == "FAILFAST"
 

@@ -42,7 +42,7 @@ _TEXTS: Final = (
     NullType,
 )
 # For each row the names and values of its fields, or None.
-_Pairs = list[Optional[list[tuple[bytes, bytes]]]]
+_Pairs = list[Optional[list[tuple[Optional[bytes], bytes]]]]
 
 
 def check_columns(schema: StructType, options: SinkOptions) -> None:
@@ -130,6 +130,8 @@ class RowMaker:
             count = 0
             if pairs is not None:
                 for name, value in pairs[at] or ():
+                    if name is None:
+                        raise self._wrong("has a value in the column fields whose name is null")
                     parts.append(word_bytes(name, value))
                     count += 1
             for name_word, values in columns:
@@ -199,7 +201,7 @@ def _pairs(column: pa.Array) -> _Pairs:
         row = []
         for n in range(ends[at], ends[at + 1]):
             name, value = name_texts[n], value_texts[n]
-            if name is not None and value is not None:
+            if value is not None:
                 row.append((name, value))
         found.append(row)
     return found

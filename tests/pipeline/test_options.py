@@ -70,6 +70,16 @@ def test_mistakes(more: dict[str, str], message: str) -> None:
     assert message in str(error.value)
 
 
+def test_filters_are_pushed_for_one_query() -> None:
+    """Spark kept the ranges of a filtered query for the next one of the DataFrame: rows missed."""
+    assert options(pushFilters="once").pushes_filters and options(pushFilters="ONCE").pushes_filters
+    assert not options(pushFilters="false").pushes_filters
+    with pytest.raises(OptionError, match="later queries of the same DataFrame would miss rows"):
+        options(pushFilters="true")
+    with pytest.raises(OptionError, match="pushFilters must be one of false, once, not 'yes'"):
+        options(pushFilters="yes")
+
+
 @pytest.mark.parametrize("name", ["endingOffsets", "pushFilters"])
 def test_options_of_batch_queries(name: str) -> None:
     with pytest.raises(OptionError, match=f"{name} has no effect in a streaming query"):

@@ -101,6 +101,11 @@ def test_stream_and_id_of_a_row() -> None:
             "row 1 of partition 0 has no stream: the column stream is null or empty",
         ),
         ({"a": ["1"], "k": [None]}, {"idColumn": "k"}, "row 1 of partition 0 has no id: k is null"),
+        (
+            {"fields": [[{"name": "b", "value": "x"}], [{"name": None, "value": "lost"}]]},
+            {},
+            "row 2 of partition 0 has a value in the column fields whose name is null",
+        ),
     ],
 )
 def test_rows_that_cannot_be_written(

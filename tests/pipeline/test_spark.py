@@ -179,10 +179,10 @@ def test_filters_are_pushed_down(spark: Spark, two_regions: LiveCluster) -> None
         ("ts < timestamp '2001-01-01'", 0),
         ("ts > timestamp '2001-01-01'", 1010),
     ):
-        for pushed in ("true", "false"):
+        for pushed in ("once", "false"):
             frame = batch(spark, two_regions, pushFilters=pushed).where(condition)
             assert frame.count() == count, (condition, pushed)
-    few = batch(spark, two_regions, pushFilters="true").where("counter > 999 AND region = 'us'")
+    few = batch(spark, two_regions, pushFilters="once").where("counter > 999 AND region = 'us'")
     assert few.rdd.getNumPartitions() == 1
 
 

@@ -99,8 +99,14 @@ def test_a_checkpoint_of_something_else(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="is not empty and holds no totals"):
         Checkpoint(tmp_path).claim(COUNTED)
     with pytest.raises(OptionError, match="is not empty and holds no totals"):
+        Checkpoint(tmp_path).locked()
+    # A lock in an archive was a file that the archive did not know: it refused to go on.
+    assert [one.name for one in tmp_path.iterdir()] == ["offsets"]
+    with pytest.raises(OptionError, match="is not empty and holds no totals"):
         check_out(tmp_path)
     (tmp_path / "file").touch()
+    with pytest.raises(OptionError, match="is a file"):
+        Checkpoint(tmp_path / "file").locked()
     with pytest.raises(OptionError, match="is a file"):
         check_out(tmp_path / "file")
 

@@ -49,8 +49,26 @@ class Checkpoint:
         self.query: Final = folder / "query"
         self._facts: Final = folder / "totals.json"
 
+    def check_place(self) -> None:
+        """Raises OptionError if the directory holds something else than totals."""
+        if self.folder.exists() and not self.folder.is_dir():
+            raise OptionError(f"--checkpoint: {self.folder} is a file: give a directory")
+        if not self.folder.exists() or self._facts.exists():
+            return
+        if any(one.name != "lock" for one in self.folder.iterdir()):
+            raise OptionError(
+                f"--checkpoint: {self.folder} is not empty and holds no totals: give a new "
+                "directory"
+            )
+
     def locked(self) -> AbstractContextManager[None]:
-        """Keeps other jobs off the checkpoint. Raises PipelineError if one works on it."""
+        """Keeps other jobs off the checkpoint.
+
+        Raises:
+            OptionError: The directory holds something else. Nothing is written into it.
+            PipelineError: Another job works on the checkpoint.
+        """
+        self.check_place()
         return folders.locked(self.folder, f"the checkpoint {self.folder}")
 
     def claim(self, counted: Counted) -> str:
@@ -61,12 +79,7 @@ class Checkpoint:
         """
         facts = {"format": FORMAT, **asdict(counted)}
         if not self._facts.exists():
-            others = sorted(one.name for one in self.folder.iterdir() if one.name != "lock")
-            if others:
-                raise OptionError(
-                    f"--checkpoint: {self.folder} is not empty and holds no totals: give a new "
-                    "directory"
-                )
+            self.check_place()
             folders.write(self._facts, {**facts, "id": uuid.uuid4().hex})
         kept = folders.read(self._facts)
         for name, value in facts.items():
