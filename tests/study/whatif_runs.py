@@ -71,15 +71,21 @@ class Outcome:
     lost_ids: set[tuple[bytes, int]] = field(default_factory=set)
     # Entries that arrived after the question, which no region but the victim held then.
     arrived_ids: set[tuple[bytes, int]] = field(default_factory=set)
+    # Entries that are told to come back.
+    back_ids: set[tuple[bytes, int]] = field(default_factory=set)
     is_whole: bool = True
 
     def missed(self) -> list[object]:
         """What happened and was not predicted.
 
         An entry on its way counts as lost. If it arrives after all, it may be delivered again. It
-        may also come back, if a trim that removed it in the victim does not arrive.
+        may also come back, if a trim that removed it in the victim does not arrive. Without the
+        whole log nobody knows what a group had delivered before it was destroyed, so an entry that
+        is told to come back may be delivered again.
         """
         unforeseen = self.lost_ids | self.arrived_ids
+        if not self.is_whole:
+            unforeseen |= self.back_ids
         missed: list[object] = [*(self.lost - self.predicted_lost)]
         missed += [
             one
@@ -294,6 +300,7 @@ class Run:
             outcome.predicted_lost |= {(key.key, dot) for dot in losses.entries}
             outcome.lost_ids |= {(key.key, entry_id) for entry_id in losses.entries.values()}
             outcome.predicted_back |= {(key.key, dot) for dot in losses.returning}
+            outcome.back_ids |= {(key.key, entry_id) for entry_id in losses.returning.values()}
             for one in deliveries_of(key, [self.target]):
                 outcome.predicted_again |= {
                     Delivery(key.key, one.group, entry_id)
