@@ -125,15 +125,6 @@ class RegionOptions:
                 return choice
         raise OptionError(f"{name} must be one of {', '.join(choices)}, not '{text}'")
 
-    def _pushes_filters(self) -> bool:
-        if self._text("pushFilters", "").strip().lower() == "true":
-            raise OptionError(
-                "pushFilters must be false or once, not 'true': Spark keeps the ranges that the"
-                " filters of one query leave, and later queries of the same DataFrame would miss"
-                " rows. With once, load a DataFrame for each query"
-            )
-        return self._choice("pushFilters", ("false", "once")) == "once"
-
     # -- regions
 
     def _endpoints(self, region_option: str) -> list[Endpoint]:
@@ -196,6 +187,15 @@ class SourceOptions(RegionOptions):
         self.pushes_filters: Final = self._pushes_filters()
         self.fields_format: Final = self._choice("fieldsFormat", FORMATS)
         self.fails_fast: Final = self._choice("mode", MODES) == "FAILFAST"
+
+    def _pushes_filters(self) -> bool:
+        if self._text("pushFilters", "").strip().lower() == "true":
+            raise OptionError(
+                "pushFilters must be false or once, not 'true': Spark keeps the ranges that the"
+                " filters of one query leave, and later queries of the same DataFrame would miss"
+                " rows. With once, load a DataFrame for each query"
+            )
+        return self._choice("pushFilters", ("false", "once")) == "once"
 
     def _check_use(self, is_streaming: bool) -> None:
         """Refuses options that have no effect in this kind of query."""
