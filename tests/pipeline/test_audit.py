@@ -21,6 +21,10 @@ from anabranch.region.engine.session import Session
 from tests.pipeline.serving import EngineServer
 from tests.review.support import Place, carry, cluster, sync
 
+# How long a task asks again after a connection broke, as when an answer takes a second on a busy
+# machine. It was 0.2 s, and an audit without one of its regions found nothing.
+PATIENCE_S = 3.0
+
 
 @contextmanager
 def served(*places: Place) -> Iterator[list[EngineServer]]:
@@ -49,7 +53,7 @@ def audited(
     catch_up(begun, 0.2)
     names, pieces = planned(begun, found.streams)
     regions = [(name, door.address) for name, door in begun.doors.items()]
-    job = Job(options, regions, begun.target, begun.names, 0.2, not begun.behind)
+    job = Job(options, regions, begun.target, begun.names, PATIENCE_S, not begun.behind)
     result = Result(begun.names, begun.down, begun.target, begun.vectors, begun.behind, len(names))
     differences: list[Difference] = []
     for task in tasks_of(pieces, 2):
