@@ -140,19 +140,14 @@ class PairRun:
         `counter` is that of add 0. They are recorded and held from `now_ms` on.
         """
         self._see(seen)
-        ms = _unsigned(adds.ms - now_ms)
+        vector = len(self.seen) - 1
         out = BytesWriter()
         for n in range(start, stop):
-            write_bytes(out, adds.iids[n])
-            write_varint(out, region_id)
-            write_varint(out, counter + n)
-            write_varint(out, now_ms)
-            write_varint(out, ms)
-            write_varint(out, adds.seq + n * SEQ_STRIDE)
-            write_varint(out, 0)
+            own, seq = counter + n, adds.seq + n * SEQ_STRIDE
             # Each add has seen the ones before it.
-            write_varint(out, _unsigned(1))
-            write_varint(out, len(self.seen) - 1)
+            _write_record(
+                out, adds.iids[n], region_id, own, adds.ms, seq, now_ms, now_ms, own - 1, vector
+            )
         self.data += out.getvalue()
         self._note(stop - start, now_ms, now_ms)
 
@@ -176,15 +171,18 @@ class PairRun:
 
     def _write(self, out: BytesWriter, pair: Pair) -> None:
         self._see(pair.seen)
-        write_bytes(out, pair.iid)
-        write_varint(out, pair.region_id)
-        write_varint(out, pair.counter)
-        write_varint(out, pair.recorded_ms)
-        write_varint(out, _unsigned(pair.ms - pair.recorded_ms))
-        write_varint(out, pair.seq)
-        write_varint(out, _unsigned(pair.held_ms - pair.recorded_ms))
-        write_varint(out, _unsigned(pair.counter - pair.seen_own))
-        write_varint(out, len(self.seen) - 1)
+        _write_record(
+            out,
+            pair.iid,
+            pair.region_id,
+            pair.counter,
+            pair.ms,
+            pair.seq,
+            pair.recorded_ms,
+            pair.held_ms,
+            pair.seen_own,
+            len(self.seen) - 1,
+        )
         self._note(1, pair.recorded_ms, pair.held_ms)
 
     def _note(self, count: int, recorded_ms: int, held_ms: int) -> None:
@@ -240,6 +238,30 @@ def _unsigned(number: int) -> int:
 
 def _signed(number: int) -> int:
     return -((number + 1) >> 1) if number & 1 else number >> 1
+
+
+def _write_record(
+    out: BytesWriter,
+    iid: bytes,
+    region_id: int,
+    counter: int,
+    ms: int,
+    seq: int,
+    recorded_ms: int,
+    held_ms: int,
+    seen_own: int,
+    vector: int,
+) -> None:
+    """Writes a record, which `read_pair` reads; `vector` is the number of its vector in `seen`."""
+    write_bytes(out, iid)
+    write_varint(out, region_id)
+    write_varint(out, counter)
+    write_varint(out, recorded_ms)
+    write_varint(out, _unsigned(ms - recorded_ms))
+    write_varint(out, seq)
+    write_varint(out, _unsigned(held_ms - recorded_ms))
+    write_varint(out, _unsigned(counter - seen_own))
+    write_varint(out, vector)
 
 
 def read_pair(reader: Reader, pid: bytes, seen: list[Vector]) -> Pair:

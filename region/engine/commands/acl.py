@@ -8,8 +8,8 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Final
 
-from anabranch.region.engine.commands.arguments import SYNTAX_ERROR, help_reply, option_error
-from anabranch.region.engine.commands.introspection import categories
+from anabranch.region.engine.commands.arguments import container, help_reply, option_error
+from anabranch.region.engine.commands.introspection import categories, with_subcommands
 from anabranch.region.engine.replies import CommandError, Reply, shown
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
@@ -51,10 +51,9 @@ def cat(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 def _by_category(state: EngineState) -> dict[str, list[Reply]]:
     """Category → the names of its commands and subcommands; the categories are sorted."""
     found: dict[str, list[Reply]] = {}
-    for container_ in state.commands.values():
-        for command in [container_, *container_.subcommands.values()]:
-            for category in categories(command):
-                found.setdefault(category, []).append(command.shown)
+    for command in with_subcommands(state):
+        for category in categories(command):
+            found.setdefault(category, []).append(command.shown)
     return {category: found[category] for category in sorted(found)}
 
 
@@ -73,11 +72,6 @@ def help_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
             "    Return the user of this connection.",
         ],
     )
-
-
-def container(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """Never called: dispatch refuses ACL without a subcommand."""
-    raise CommandError(SYNTAX_ERROR)
 
 
 _SHOWN: Final = "noscript loading stale"

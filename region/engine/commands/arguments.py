@@ -16,6 +16,7 @@ from anabranch.region.engine.replies import (
     shown,
     wrong_arity_text,
 )
+from anabranch.region.engine.session import Session
 
 SYNTAX_ERROR: Final = "ERR syntax error"
 NOT_AN_INTEGER: Final = "ERR value is not an integer or out of range"
@@ -134,17 +135,22 @@ def no_group_of_key(key: bytes, group: bytes) -> CommandError:
 
 def option_error(argv: list[bytes]) -> CommandError:
     """Redis's error for wrong options of the subcommand `argv[1]` of the container `argv[0]`."""
-    container = shown(argv[0]).upper()
+    name = shown(argv[0]).upper()
     return CommandError(
         f"ERR unknown subcommand or wrong number of arguments for '{shown(argv[1])}'. "
-        f"Try {container} HELP."
+        f"Try {name} HELP."
     )
 
 
-def help_reply(container: str, lines: list[str]) -> Reply:
-    """The reply to the HELP subcommand of `container`; `lines` describe the other subcommands."""
+def container(state: object, session: Session, argv: list[bytes]) -> Reply:
+    """The handler of a container. Never called: dispatch refuses one without a subcommand."""
+    raise CommandError(SYNTAX_ERROR)
+
+
+def help_reply(name: str, lines: list[str]) -> Reply:
+    """The reply to HELP of the container `name`; `lines` describe its other subcommands."""
     texts = [
-        f"{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        f"{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         *lines,
         "HELP",
         "    Prints this help.",

@@ -6,6 +6,7 @@ from typing import Final
 
 from anabranch.region.engine.commands.arguments import (
     SYNTAX_ERROR,
+    container,
     help_reply,
     integer,
     option_error,
@@ -328,11 +329,6 @@ def help_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
             "    End the wait of a blocked connection.",
         ],
     )
-
-
-def container(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """Never called: dispatch refuses CLIENT without a subcommand."""
-    raise CommandError(SYNTAX_ERROR)
 
 
 _PLAIN: Final = "noscript loading stale"

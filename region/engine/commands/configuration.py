@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final, Optional
 
-from anabranch.region.engine.commands.arguments import SYNTAX_ERROR, help_reply
+from anabranch.region.engine.commands.arguments import SYNTAX_ERROR, container, help_reply
 from anabranch.region.engine.glob import Glob
 from anabranch.region.engine.replies import OK, CommandError, MapReply, Reply, shown
 from anabranch.region.engine.session import Session
@@ -146,11 +146,6 @@ def help_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
             "    Refused: a region does not write its configuration file.",
         ],
     )
-
-
-def container(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """Never called: dispatch refuses CONFIG without a subcommand."""
-    raise CommandError(SYNTAX_ERROR)
 
 
 _ADMIN: Final = "admin noscript loading stale"

@@ -15,7 +15,7 @@ from anabranch.crdt.pel_chunk import EntryRef, entry_ref
 from anabranch.crdt.place import Place, at_counters, at_id
 from anabranch.crdt.stream import Stream
 from anabranch.region.engine.commands.arguments import (
-    SYNTAX_ERROR,
+    container,
     entry_id,
     help_reply,
     id_or_bound,
@@ -175,11 +175,6 @@ def help_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
             "    Set the current group ID, in this region.",
         ],
     )
-
-
-def container(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """Never called: dispatch refuses XGROUP without a subcommand."""
-    raise CommandError(SYNTAX_ERROR)
 
 
 COMMANDS: Final = [

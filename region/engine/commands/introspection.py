@@ -233,14 +233,22 @@ def list_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     pattern = Glob(argv[4], True)
     category = "@" + argv[4].decode("latin-1").lower()
     names: list[Reply] = []
-    for container in state.commands.values():
-        for command in [container, *container.subcommands.values()]:
-            name = command.name.encode()
-            if (kind == b"PATTERN" and pattern.matches(name)) or (
-                kind == b"ACLCAT" and category in categories(command)
-            ):
-                names.append(name)
+    for command in with_subcommands(state):
+        name = command.name.encode()
+        if (kind == b"PATTERN" and pattern.matches(name)) or (
+            kind == b"ACLCAT" and category in categories(command)
+        ):
+            names.append(name)
     return names
+
+
+def with_subcommands(state: EngineState) -> list[Command[EngineState]]:
+    """All commands, each container before its subcommands."""
+    return [
+        command
+        for container in state.commands.values()
+        for command in [container, *container.subcommands.values()]
+    ]
 
 
 def getkeys(state: EngineState, session: Session, argv: list[bytes]) -> Reply:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from anabranch.crdt.memory import about_memory
-from anabranch.region.engine.commands.arguments import SYNTAX_ERROR, help_reply, integer
+from anabranch.region.engine.commands.arguments import SYNTAX_ERROR, container, help_reply, integer
 from anabranch.region.engine.replies import CommandError, Reply
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
@@ -73,11 +73,6 @@ def memory_help(state: EngineState, session: Session, argv: list[bytes]) -> Repl
             "    The count is accepted, and changes nothing.",
         ],
     )
-
-
-def container(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """Never called: dispatch refuses OBJECT and MEMORY without a subcommand."""
-    raise CommandError(SYNTAX_ERROR)
 
 
 _OF_A_KEY: Final = (2, 2, 1)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from anabranch.region.engine.commands.arguments import SYNTAX_ERROR, help_reply
+from anabranch.region.engine.commands.arguments import container, help_reply
 from anabranch.region.engine.commands.info import last_save_s, replication_offset
-from anabranch.region.engine.replies import CommandError, Reply
+from anabranch.region.engine.replies import Reply
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command
@@ -35,11 +35,6 @@ def module_help(state: EngineState, session: Session, argv: list[bytes]) -> Repl
     return help_reply(
         "MODULE", ["LIST", "    Return an empty list: a region does not load modules."]
     )
-
-
-def container(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """Never called: dispatch refuses MODULE without a subcommand."""
-    raise CommandError(SYNTAX_ERROR)
 
 
 COMMANDS: Final = [

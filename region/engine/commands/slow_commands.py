@@ -5,12 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Final, cast
 
-from anabranch.region.engine.commands.arguments import (
-    SYNTAX_ERROR,
-    help_reply,
-    integer,
-    option_error,
-)
+from anabranch.region.engine.commands.arguments import container, help_reply, integer, option_error
 from anabranch.region.engine.replies import OK, CommandError, Reply
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.slow_log import SlowCommand
@@ -69,11 +64,6 @@ def slowlog_help(state: EngineState, session: Session, argv: list[bytes]) -> Rep
             "    Remove all entries.",
         ],
     )
-
-
-def container(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """Never called: dispatch refuses SLOWLOG without a subcommand."""
-    raise CommandError(SYNTAX_ERROR)
 
 
 _ADMIN: Final = "admin loading stale"

@@ -12,7 +12,7 @@ from anabranch.crdt.slices import Entry
 from anabranch.crdt.stream import Stream
 from anabranch.region.engine.commands.arguments import (
     NO_SUCH_KEY,
-    SYNTAX_ERROR,
+    container,
     entry_reply,
     help_reply,
     integer,
@@ -223,11 +223,6 @@ def help_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
             "    Show information about the stream.",
         ],
     )
-
-
-def container(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """Never called: dispatch refuses XINFO without a subcommand."""
-    raise CommandError(SYNTAX_ERROR)
 
 
 COMMANDS: Final = [
