@@ -6,11 +6,13 @@ from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from anabranch.pipeline.errors import OptionError, PipelineError
+from anabranch.pipeline.jobs.totals import job
 from anabranch.pipeline.jobs.totals.folder import Checkpoint, Counted, check_out, put_out
 from anabranch.pipeline.jobs.totals.job import TotalsOptions, check
 from anabranch.pipeline.jobs.totals.numbers import Sum, number_of, plain
@@ -160,6 +162,33 @@ def test_mistakes_of_users(more: dict[str, Any], message: str) -> None:
     check(options)
     with pytest.raises(OptionError, match=message):
         check(replace(options, **more))
+
+
+def test_a_run_ends_within_a_millisecond_of_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark takes whole milliseconds. A run of which less was left ended with "Timeout has to be
+    positive"."""
+
+    class Query:
+        """A query whose waits end a little early, as floored times do."""
+
+        def __init__(self) -> None:
+            self.now_s = 0.0
+
+        def awaitTermination(self, timeout_s: float) -> bool:  # noqa: N802 - Spark's name
+            whole_ms = int(timeout_s * 1000)
+            assert whole_ms > 0, "Timeout has to be positive"
+            self.now_s += whole_ms / 1000
+            return False
+
+    query = Query()
+    monkeypatch.setattr(job, "time", SimpleNamespace(monotonic=lambda: query.now_s))
+    options = TotalsOptions(
+        {}, "orders", "user", ["amount"], Path("checkpoint"), [], seconds=1.0004
+    )
+    checkpoint: Any = SimpleNamespace(newest=lambda: None)
+    session: Any = None
+    job._watch(session, options, checkpoint, query, "")
+    assert 1.0004 <= query.now_s < 1.002
 
 
 def test_a_report() -> None:

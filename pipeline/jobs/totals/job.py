@@ -183,7 +183,8 @@ def _watch(
     end_s = time.monotonic() + (options.seconds or 0)
     out_s = time.monotonic()
     while (left_s := end_s - time.monotonic()) > 0:
-        if query.awaitTermination(min(_LOOK_S, left_s)):
+        # PySpark waits for whole milliseconds, and refuses to wait for none.
+        if query.awaitTermination(min(_LOOK_S, max(left_s, 0.001))):
             return
         batch = checkpoint.newest()
         is_due = time.monotonic() - out_s > _OUT_EVERY_S
