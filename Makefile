@@ -86,7 +86,8 @@ test-long: $(VENV)/.installed redis-server toxiproxy-server ## run all tests, al
 test-mutants: $(VENV)/.dev $(VENV)/.stubs ## check that planted and mechanical bugs are found
 	@mkdir -p build
 	@failed=0; \
-	$(BIN)/python -m anabranch.sim.mutants run $(RUN_ARGS) || failed=1; \
+	$(BIN)/python -m anabranch.sim.mutants run --tests build/mutants.testmondata $(RUN_ARGS) \
+	  || failed=1; \
 	$(BIN)/python -m anabranch.sim.mutants mechanical \
 	  --sample 300 --seed 1 --out build/mutants.jsonl $(MECHANICAL_ARGS) || failed=1; \
 	exit $$failed

@@ -39,5 +39,6 @@ Reading order:
 - `open_files`: the limit of open files, and the number of clients that it allows.
 - `process_facts`: memory, CPU, disk and system facts of the process for INFO.
 - `system_clock`: the machine's clock.
+- `ticker`: how often the periodic work runs: rarely, while nothing is under way.
 - `process`: the asyncio process that performs the work of the driver.
 """

@@ -115,6 +115,11 @@ class DiskSchedule:
         """Whether no transaction is out. A commit can begin only then."""
         return self._out is None
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether no transaction is out or waits for a retry, and no checkpoint is under way."""
+        return self._out is None and self._failed is None and self._steps is None
+
     def next_transaction(self, now_ms: int) -> Optional[DiskTransaction]:
         """The transaction to write now; None if one is already out or none waits."""
         if self._out is None:

@@ -144,6 +144,16 @@ class Driver:
         self._events.tick()
         self._step_wanted = True
 
+    def is_quiet(self, within_ms: int) -> bool:
+        """Whether the next tick may be `within_ms` away: nothing is under way that it continues."""
+        return (
+            self._disk.is_at_rest
+            and not self._is_stopping
+            and not self._merge_again
+            and self.hub.is_quiet()
+            and self.engine.is_quiet(within_ms)
+        )
+
     # -- peers
 
     def _apply_link_requests(self) -> None:

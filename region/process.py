@@ -32,10 +32,10 @@ from anabranch.region.http import Health, HttpServer
 from anabranch.region.server import Server
 from anabranch.region.stored_identity import check_writable, read_identity
 from anabranch.region.system_clock import SystemClock
+from anabranch.region.ticker import QUIET_MS, Ticker
 from anabranch.region.work import DiskTransaction, LogRead, Work
 from anabranch.sync.manager import SyncManager
 
-_TICK_S: Final = 0.005
 _FACTS_S: Final = 1.0
 
 _UNKNOWN_PROBLEM: Final = "other files there can be written: check the rights of these, and limits"
@@ -67,7 +67,7 @@ class Region:
         self._loop = asyncio.get_running_loop()
         self._step_planned = False
         self._tasks: set[asyncio.Task[None]] = set()
-        self._ticker: Optional[asyncio.TimerHandle] = None
+        self._ticker: Final = Ticker(self._loop, self._tick)
         self._http: Optional[HttpServer] = None
         self._facts = process_facts.fixed()
         self._facts_due_s = 0.0
@@ -96,7 +96,7 @@ class Region:
         if config.http is not None:
             self._http = HttpServer(self.metrics, self.health, self.ready)
             await self._http.start(config.http.host, config.http.port)
-        self._tick()
+        self._ticker.start()
         # A start reads the whole database.
         self._spawn(self._give_back_memory())
         engine = self.driver.engine
@@ -118,8 +118,7 @@ class Region:
             self.driver.stop()
             self.stepped()
             await self._has_stopped.wait()
-        if self._ticker is not None:
-            self._ticker.cancel()
+        self._ticker.stop()
         await self.server.close()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.database.close()
@@ -150,6 +149,8 @@ class Region:
 
         Call it after each call of the driver.
         """
+        if self._ticker.is_slow and not self.driver.is_quiet(QUIET_MS):
+            self._ticker.hurry()
         if not self._step_planned and self.driver.is_step_due():
             self._step_planned = True
             self._loop.call_soon(self._step)
@@ -195,18 +196,22 @@ class Region:
             self.fail(error)
         self.stepped()
 
-    def _tick(self) -> None:
-        """Runs every `_TICK_S`: ticks the driver, and updates the process facts once a second."""
+    def _tick(self) -> bool:
+        """Ticks the driver, and updates the process facts once a second.
+
+        Returns whether the region is quiet.
+        """
         if self.failure is not None:
-            return
-        self._ticker = self._loop.call_later(_TICK_S, self._tick)
+            return True
         try:
             if self._loop.time() >= self._facts_due_s:
                 self._update_facts()
             self.driver.tick()
         except Exception as error:
             self.fail(error)
+            return True
         self.stepped()
+        return self.driver.is_quiet(QUIET_MS)
 
     # -- the disk
 

@@ -281,6 +281,15 @@ class Hub(Opening):
         self._announce(now_ms)
         self._release_tail()
 
+    def is_quiet(self) -> bool:
+        """Whether no message is held back, no snapshot is under way, and all is acknowledged."""
+        return (
+            not self._announcer.dirty
+            and self._puller.pulling is None
+            and self.snapshots.is_quiet
+            and not any(link.held for link in self.links.values())
+        )
+
     def _release_tail(self) -> None:
         """Releases the rows that every sender has read.
 

@@ -42,6 +42,11 @@ class SnapshotServer:
         if self._serving is connection:
             self._serving = self._cut = None
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no peer waits for a snapshot."""
+        return not self._asked and self._cut is None
+
     def serve(self, engine: Engine, steady_ms: int) -> None:
         """Works towards the cut for the next request, once the snapshot before it is sent.
 

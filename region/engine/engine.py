@@ -14,7 +14,7 @@ from anabranch.region.engine import dispatch, gossiping, rounds
 from anabranch.region.engine.adds import AddedIds
 from anabranch.region.engine.commands.adding import add_elsewhere
 from anabranch.region.engine.contents import KEYS_PER_TICK
-from anabranch.region.engine.lifecycle import LOST, RECOVERY
+from anabranch.region.engine.lifecycle import LOST, RECOVERY, SERVING
 from anabranch.region.engine.outbox import LateReply, LinkRequest
 from anabranch.region.engine.peer_calls import PeerCalls
 from anabranch.region.engine.replies import NULL_ARRAY, ErrorReply, Reply
@@ -274,8 +274,7 @@ class Engine(PeerCalls):
         """Handles time: time-outs of reads, deadlines of keys, start, recovery, collection."""
         state = self.state
         state.clock.read(now_ms)
-        for blocked in state.waiting.reads.timed_out(state.clock.steady_ms):
-            state.waiting.reads.remove(blocked.session.session_id)
+        for blocked in state.waiting.reads.take_timed_out(state.clock.steady_ms):
             state.outbox.answer(blocked.session, NULL_ARRAY)
         lifecycle = state.lifecycle
         lifecycle.tick(state.members.others(), state.disk.vector, state.disk.has_salvage)
@@ -298,6 +297,24 @@ class Engine(PeerCalls):
         self._settle()
         if hidden and state.waiting.reads.by_key:
             self._wake(hidden)
+
+    def is_quiet(self, within_ms: int) -> bool:
+        """Whether a tick in `within_ms` does the same as one at once, as far as others notice.
+
+        That is so if everything is on disk, and no work waits for ticks that continue it.
+        """
+        state = self.state
+        waiting = state.waiting
+        keyspace = state.keyspace
+        return (
+            state.lifecycle.state == SERVING
+            and self.is_all_in_commits()
+            and not waiting.waiters
+            and not waiting.reads.has_deadline(state.clock.steady_ms + within_ms)
+            and not (keyspace.acknowledgeable and state.peers.receiver_count)
+            and not keyspace.unseen.uncounted
+            and not keyspace.is_freeing()
+        )
 
     # -- commits
 

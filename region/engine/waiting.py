@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from heapq import heapify, heappop, heappush
 from typing import Final, Optional
 
 from anabranch.crdt.vector import Vector
@@ -26,6 +27,10 @@ class BlockedRead:
         self.place: Final = place
 
 
+# Reads that were removed and still have a deadline in the heap, beside as many as wait.
+_REMOVED_MAX: Final = 64
+
+
 class BlockedReads:
     """The blocked reads by key and by session. They are served in order of arrival."""
 
@@ -34,6 +39,8 @@ class BlockedReads:
         self.by_session: dict[int, BlockedRead] = {}
         # Reads that ever blocked.
         self._arrived = 0
+        # (deadline, place, read), as a heap. It keeps reads that were removed for a while.
+        self._deadlines: list[tuple[int, int, BlockedRead]] = []
 
     def add(self, session: Session, keys: list[bytes], argv: list[bytes], deadline_ms: int) -> None:
         """Adds the newest read."""
@@ -42,6 +49,14 @@ class BlockedReads:
         self.by_session[session.session_id] = read
         for key in keys:
             self.by_key.setdefault(key, {})[session.session_id] = read
+        if deadline_ms:
+            if len(self._deadlines) >= 2 * len(self.by_session) + _REMOVED_MAX:
+                self._deadlines = [one for one in self._deadlines if self._waits(one[2])]
+                heapify(self._deadlines)
+            heappush(self._deadlines, (deadline_ms, read.place, read))
+
+    def _waits(self, read: BlockedRead) -> bool:
+        return self.by_session.get(read.session.session_id) is read
 
     def remove(self, session_id: int) -> Optional[BlockedRead]:
         """Removes and returns the read of a session; None if it has none."""
@@ -66,13 +81,19 @@ class BlockedReads:
                 found[read.place] = read
         return [found[place] for place in sorted(found)]
 
-    def timed_out(self, steady_ms: int) -> list[BlockedRead]:
-        """The reads whose deadline is over."""
-        return [
-            read
-            for read in self.by_session.values()
-            if read.deadline_ms and steady_ms >= read.deadline_ms
-        ]
+    def has_deadline(self, steady_ms: int) -> bool:
+        """Whether the deadline of a read may be over at this steady time."""
+        return bool(self._deadlines) and self._deadlines[0][0] <= steady_ms
+
+    def take_timed_out(self, steady_ms: int) -> list[BlockedRead]:
+        """Removes and returns the reads whose deadline is over, the earliest first."""
+        late: list[BlockedRead] = []
+        while self.has_deadline(steady_ms):
+            read = heappop(self._deadlines)[2]
+            if self._waits(read):
+                self.remove(read.session.session_id)
+                late.append(read)
+        return late
 
 
 class Waiter:

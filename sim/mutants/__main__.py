@@ -40,7 +40,9 @@ def _mechanical(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     outcomes: list[planted.Outcome] = []
-    for outcome in planted.run(options.only, options.first, options.seeds, options.jobs):
+    for outcome in planted.run(
+        options.only, options.first, options.seeds, options.jobs, options.tests
+    ):
         outcomes.append(outcome)
         print(planted.one_line(outcome), flush=True)
     lines, missed = planted.table(outcomes, options.first)
@@ -65,7 +67,7 @@ def main() -> int:
     )
     commands = parser.add_subparsers(required=True)
     command = commands.add_parser(
-        "run", help="the planted bugs, against the simulator", allow_abbrev=False
+        "run", help="the planted bugs, against the simulator and the tests", allow_abbrev=False
     )
     command.add_argument(
         "--seeds", type=int, default=planted.SEEDS, help="how many seeds are tried for each bug"
@@ -77,6 +79,12 @@ def main() -> int:
         help="a number, a part of a name, or several of them, separated by commas",
     )
     command.add_argument("--jobs", type=int, default=2)
+    command.add_argument(
+        "--tests",
+        type=Path,
+        metavar="FILE",
+        help="give the bugs that no seed catches to the tests; FILE keeps which test runs what",
+    )
     command.set_defaults(act=_run)
     command = commands.add_parser(
         "mechanical",

@@ -1,7 +1,8 @@
 """Planted bugs against the simulator: how many seeds each one takes, and which judge reports it.
 
 The seeds are plain ones, or seeds with forgotten restores if the bug's header says so. A bug that
-no seed catches counts as caught if it has a reduced scenario and a judge reports it there.
+no seed catches counts as caught if it has a reduced scenario and a judge reports it there. On
+request a bug that neither catches is given to the tests.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Final, Optional
 
 from anabranch.sim.mutants.planted import Planted, everything, plant, pull_out
 from anabranch.sim.mutants.seeds import PLAIN, RESTORES, Caught, Sound, first_caught, regions_of
+from anabranch.sim.mutants.suite import NEEDED, Suite
 from anabranch.sim.mutants.tree import ROOT, copy_tree, environment, python
 
 SEEDS: Final = 2000
@@ -33,23 +35,32 @@ print(*violations[:1])
 sys.exit(7 if violations else 0)
 """
 STORY_FAILED: Final = 7
-# The seed of a bug that only its scenario shows.
+# The seed of a bug that only its scenario shows, or only a test.
 NO_SEED: Final = -1
+BY_STORY: Final = "story"
+BY_TEST: Final = "test"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result for one bug. `caught` is None if no seed caught it."""
+    """The result for one bug. `caught` is None if nothing caught it."""
 
     bug: Planted
     caught: Optional[Caught]
 
 
 class Runner:
-    """`jobs` copies of the tree, and one without a bug, which a seed must pass to count."""
+    """`jobs` copies of the tree, and one without a bug, which a seed must pass to count.
 
-    def __init__(self, scratch: Path, jobs: int) -> None:
-        self._trees = [copy_tree(scratch / str(number)) for number in range(jobs)]
+    `memory`: the file of `Suite`; None: no tests are run.
+    """
+
+    def __init__(self, scratch: Path, jobs: int, memory: Optional[Path] = None) -> None:
+        extra = () if memory is None else NEEDED
+        self._trees = [copy_tree(scratch / str(number), extra) for number in range(jobs)]
+        self._memory = memory
+        if memory is not None:
+            Suite(self._trees[0], memory).learn()
         tree = copy_tree(scratch / "sound")
         self.sound = {name: Sound(tree, SEED_LIMIT_S, name) for name in (PLAIN, RESTORES)}
         self._lock = Lock()
@@ -63,7 +74,10 @@ class Runner:
                 sound = self.sound[_flavour(bug)]
                 numbers = range(seeds.start + bug.first_seed, seeds.stop + bug.first_seed)
                 caught = first_caught(tree, numbers, sound, SEED_LIMIT_S)
-                return Outcome(bug, caught or caught_by_story(bug, tree))
+                caught = caught or caught_by_story(bug, tree)
+                if caught is None and self._memory is not None:
+                    caught = caught_by_test(Suite(tree, self._memory))
+                return Outcome(bug, caught)
             finally:
                 pull_out(bug, tree)
         finally:
@@ -89,18 +103,31 @@ def caught_by_story(bug: Planted, tree: Path) -> Optional[Caught]:
     text = ended.stdout.decode("utf-8", "replace").strip()
     if ended.returncode not in (0, STORY_FAILED):
         raise RuntimeError(f"{bug.reduced.name} cannot be run with {bug.name}:\n{text}")
-    return Caught(NO_SEED, "story", text) if ended.returncode == STORY_FAILED else None
+    return Caught(NO_SEED, BY_STORY, text) if ended.returncode == STORY_FAILED else None
+
+
+def caught_by_test(suite: Suite) -> Optional[Caught]:
+    """The test that fails in the suite's tree, which has a bug; None if none does."""
+    verdict = suite.verdict()
+    if verdict.outcome != "killed":
+        return None
+    return Caught(NO_SEED, BY_TEST, f"{verdict.by}: {verdict.error}")
 
 
 def _flavour(bug: Planted) -> str:
     return RESTORES if bug.restores else PLAIN
 
 
-def run(only: str, first: int, seeds: int, jobs: int) -> Iterator[Outcome]:
-    """Runs each bug with seeds from `first` upward, until one catches it; yields the outcomes."""
+def run(
+    only: str, first: int, seeds: int, jobs: int, memory: Optional[Path] = None
+) -> Iterator[Outcome]:
+    """Runs each bug with seeds from `first` upward, until one catches it; yields the outcomes.
+
+    `memory` is as in `Runner`.
+    """
     bugs = everything(only)
     with tempfile.TemporaryDirectory(prefix="planted-") as scratch:
-        runner = Runner(Path(scratch), jobs)
+        runner = Runner(Path(scratch), jobs, memory)
         with ThreadPoolExecutor(jobs) as pool:
             yield from pool.map(lambda bug: runner.run(bug, range(first, first + seeds)), bugs)
         for flavour, sound in runner.sound.items():
@@ -116,6 +143,8 @@ def one_line(outcome: Outcome) -> str:
     caught = outcome.caught
     if caught is None:
         verdict = "NOT CAUGHT"
+    elif caught.checker == BY_TEST:
+        verdict = f"no seed, {caught.text.partition(': ')[0]}"
     elif caught.seed == NO_SEED:
         verdict = f"no seed, {outcome.bug.reduced.relative_to(ROOT)}"
     else:
@@ -126,7 +155,7 @@ def one_line(outcome: Outcome) -> str:
 
 
 def table(outcomes: list[Outcome], first: int) -> tuple[list[str], int]:
-    """The closing table, and the number of bugs that no seed caught."""
+    """The closing table, and the number of bugs that nothing caught."""
     lines = [f"{'bug':48} {'rule':6} {'seeds':>5}  caught by"]
     needed: list[int] = []
     for outcome in outcomes:
@@ -134,7 +163,7 @@ def table(outcomes: list[Outcome], first: int) -> tuple[list[str], int]:
         if caught is None:
             lines.append(f"{outcome.bug.name:48} {outcome.bug.rule:6} {'-':>5}  no judge")
             continue
-        seeds = "story"
+        seeds = caught.checker
         if caught.seed != NO_SEED:
             needed.append(caught.seed - outcome.bug.first_seed - first + 1)
             seeds = str(needed[-1])

@@ -1,4 +1,4 @@
-"""Judges a mutant by the unit and property tests that run its function.
+"""Judges a changed tree by the unit and property tests that run what changed.
 
 pytest-testmon keeps the functions that each test runs, and the time it takes. On a mutated tree it
 chooses the tests that run a changed function, fast files and fast tests first.
@@ -16,8 +16,11 @@ from typing import Final
 from anabranch.sim.mutants.operators import Mutant
 from anabranch.sim.mutants.tree import environment, mutated, python
 
-# Their tests run the mutated packages.
-TESTS: Final = ("tests/crdt", "tests/engine", "tests/review", "tests/server", "tests/storage")
+# Their tests run the packages in which mutants and planted bugs are.
+TESTS: Final = (
+    *("tests/crdt", "tests/engine", "tests/review", "tests/server", "tests/storage"),
+    "tests/sync",
+)
 # Folders beside the packages that these tests and their fixtures need in a copy of the tree.
 NEEDED: Final = ("tests", "docs", "bench", "chaos", "cli")
 # CPU time, so that other work on the machine changes no verdict.
@@ -33,10 +36,10 @@ _FAILED: Final = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - (.*))?$", re.MULTILIN
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict on a mutant.
+    """The verdict on a change.
 
     `outcome`: killed, survived, or uncovered (no test runs the function). `by`: the test
-    that failed. `error`: its error; or the reason why a mutant survived with tests left.
+    that failed. `error`: its error; or the reason why a change survived with tests left.
     """
 
     outcome: str
@@ -66,11 +69,18 @@ class Suite:
 
     def judge(self, mutant: Mutant) -> Verdict:
         """Runs the tests on the mutant."""
-        limits = ["sh", "-c", _LIMITED, str(CPU_MAX_S), str(MEMORY_MAX_KIB)]
         with mutated(self.tree / mutant.path, mutant.apply):
-            status, text = self._pytest(
-                ["-x", "--testmon-nocollect", f"--timeout={WALL_MAX_S}"], limits
-            )
+            return self.verdict()
+
+    def verdict(self) -> Verdict:
+        """Runs the tests on the tree as it is now.
+
+        RuntimeError when pytest cannot run them.
+        """
+        limits = ["sh", "-c", _LIMITED, str(CPU_MAX_S), str(MEMORY_MAX_KIB)]
+        status, text = self._pytest(
+            ["-x", "--testmon-nocollect", f"--timeout={WALL_MAX_S}"], limits
+        )
         if status == 0:
             return Verdict("survived" if " passed" in text else "uncovered")
         if status == _CPU_IS_OVER:
@@ -79,7 +89,7 @@ class Suite:
         if status in (1, 2) and failed is not None:
             return Verdict("killed", failed[1], (failed[2] or "")[:300])
         if status in (4, 5):
-            raise RuntimeError(f"pytest cannot run tests for {mutant.diff()}:\n{text[-2000:]}")
+            raise RuntimeError(f"pytest cannot run tests:\n{text[-2000:]}")
         return Verdict("killed", "the process", f"ended with {status}: {text.strip()[-200:]}")
 
     def _pytest(self, options: list[str], limits: Iterable[str] = ()) -> tuple[int, str]:

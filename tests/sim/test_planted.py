@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from anabranch.sim.mutants import planted
+from anabranch.sim.mutants import planted, run
 from anabranch.sim.mutants.planted import LINES_MAX, Planted, everything, plant, pull_out, read
-from anabranch.sim.mutants.run import caught_by_story
+from anabranch.sim.mutants.run import Runner, caught_by_story, table
 from anabranch.sim.mutants.tree import ROOT, copy_tree
 from anabranch.sim.mutants.trial import differences
 from anabranch.sim.scenario.parser import load
@@ -79,6 +79,28 @@ def test_a_shrunk_story_fails_with_its_bug_and_passes_without(path: Path, tmp_pa
     plant(bug, tree)
     caught = caught_by_story(bug, tree)
     assert caught is not None and caught.text
+
+
+def test_a_bug_that_no_seed_catches_is_given_to_the_tests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two bugs, one fails the only test file of the tree."""
+    test = "tests/crdt/test_pair_run.py"
+    copy = run.copy_tree
+
+    def copy_with_one_test(target: Path, extra: tuple[str, ...] = ()) -> Path:
+        tree = copy(target)
+        if extra:
+            (tree / test).parent.mkdir(parents=True)
+            shutil.copy2(ROOT / test, tree / test)
+        return tree
+
+    monkeypatch.setattr(run, "copy_tree", copy_with_one_test)
+    runner = Runner(tmp_path, 1, tmp_path / "memory")
+    outcomes = [runner.run(bug, range(0)) for bug in BUGS if bug.number in ("69", "196")]
+    lines, missed = table(outcomes, 0)
+    assert missed == 1
+    assert [outcome.caught is None for outcome in outcomes] == [True, False]
 
 
 def test_a_story_that_cannot_be_run_is_an_error(tmp_path: Path) -> None:
