@@ -16,6 +16,7 @@ Reading order:
 - `start`: the start with a large stream.
 - `peers`: a writer with peers, catching up, merging live.
 - `delay`: the delay of an add at a peer.
+- `idle`: the CPU of a server that nobody asks for anything.
 - `many_keys`: the longest wait of a PING while a command runs over all keys.
 - `key_peers`: a peer of a region with many keys.
 - `key_snapshot`: the longest wait of a PING while a peer gets a snapshot of many keys.

@@ -19,6 +19,7 @@ ENTRIES: Final = "entries/s"
 BYTES: Final = "bytes"
 MS: Final = "ms"
 S: Final = "s"
+PERCENT: Final = "% of a core"
 MICROSECONDS: Final = "µs"
 
 
@@ -117,6 +118,11 @@ _PEERS: Final = (
     _limit("delay.idle", "median delay at a peer, idle", "delay", MS, 2),
     _limit("delay.loaded", "median delay at a peer, at 2,000 adds/s", "delay", MS, 5),
 )
+_IDLE: Final = (
+    Row("idle.alone", "CPU of an idle region, alone", "idle", PERCENT),
+    Row("idle.readers", "the same, with 400 clients that wait in XREAD", "idle", PERCENT),
+    Row("idle.peers", "CPU of an idle region with two peers", "idle", PERCENT),
+)
 _WAITS: Final = (
     ("nothing", "nothing else runs", None),
     ("info", "INFO", 10.0),
@@ -193,7 +199,7 @@ _INTERPRETED: Final = tuple(
     )
 )
 
-ROWS: Final = (*_RATES, *_OWN, *_MEMORY, *_START, *_PEERS, *_KEYS, *_GROWTH, *_INTERPRETED)
+ROWS: Final = (*_RATES, *_OWN, *_MEMORY, *_START, *_PEERS, *_IDLE, *_KEYS, *_GROWTH, *_INTERPRETED)
 BY_NAME: Final = {row.name: row for row in ROWS}
 RECORDED_SHARE: Final = 0.5
 """The short run fails if a ratio is below this share of the recorded one. Machines are noisy."""

@@ -1,0 +1,59 @@
+"""The CPU that servers use while no client asks for anything."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from anabranch.bench.table.servers import RedisServer, RegionServer, Server
+from anabranch.bench.table.values import Measured, Run, Values
+from anabranch.sim.scenario.processes import HOST, ProcessCluster
+from anabranch.sim.scenario.wire import Wire
+
+ROUND_S: Final = 10
+# Of each server: many systems let a process open 1,024 files.
+READERS: Final = 400
+_SETTLES_S: Final = 2.0
+PATIENCE_S: Final = 60.0
+
+
+def measure(run: Run) -> Measured:
+    """Yields the rows. A value is the share of one core in one round, in percent."""
+    if run.wants("idle.alone") or run.wants("idle.readers"):
+        with RegionServer() as region, RedisServer() as redis:
+            if run.wants("idle.alone"):
+                yield "idle.alone", _shares(run, region, redis)
+            if run.wants("idle.readers"):
+                readers = [_blocked(server) for server in (region, redis) for _ in range(READERS)]
+                yield "idle.readers", _shares(run, region, redis)
+                for reader in readers:
+                    reader.close()
+    if run.wants("idle.peers"):
+        with ProcessCluster() as cluster:
+            cluster.start_all()
+            yield "idle.peers", _shares(run, RegionServer(cluster=cluster))
+
+
+def _blocked(server: Server) -> Wire:
+    """A client that waits for an entry for an hour."""
+    reader = Wire(HOST, server.port, PATIENCE_S)
+    reader.send(["XREAD", "BLOCK", 3_600_000, "STREAMS", "s", "$"])
+    return reader
+
+
+def _shares(run: Run, *servers: Server) -> Values:
+    """The shares of the first server. The note has the mean share of the other."""
+    for server in servers:
+        server.await_quiet()
+    time.sleep(_SETTLES_S)
+    shares: list[list[float]] = [[] for _ in servers]
+    for _ in range(run.rounds):
+        begun = time.monotonic()
+        before = [server.cpu_s() for server in servers]
+        time.sleep(run.scaled(ROUND_S))
+        took_s = time.monotonic() - begun
+        for found, server, used_s in zip(shares, servers, before, strict=True):
+            found.append(100 * (server.cpu_s() - used_s) / took_s)
+    others = shares[1:]
+    note = f"{servers[1].name}: {sum(others[0]) / len(others[0]):.2f}" if others else ""
+    return Values(shares[0], note=note)
