@@ -153,7 +153,13 @@ _KEYS: Final = (
         MS,
         10,
     ),
-    _limit("keys.checkpoint", "100,000 keys: CPU of the checkpoint per key", "many_keys", "µs", 20),
+    _limit(
+        "keys.checkpoint",
+        "100,000 keys: CPU of the checkpoint per key",
+        "many_keys",
+        MICROSECONDS,
+        20,
+    ),
     Row("keys.merge", "merging into 100,000 keys", "key_peers", ENTRIES, at_least=150_000),
     _limit(
         "keys.delay.median", "100,000 keys written: delay in the next 30 s", "key_peers", MS, 10

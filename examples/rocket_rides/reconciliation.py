@@ -35,10 +35,6 @@ class Account(NamedTuple):
     seen_again: int
     uses_one_id: bool
 
-    def distance_of(self, origin: str) -> int:
-        """The total distance of the rides of one origin, in millimetres."""
-        return sum(ride.distance_mm for ride in self.rides[origin])
-
 
 class Sends(NamedTuple):
     """The double sends of one streamer, and how many of them went to another region."""
