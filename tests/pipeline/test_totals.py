@@ -174,7 +174,7 @@ def test_a_run_ends_within_a_millisecond_of_its_time(monkeypatch: pytest.MonkeyP
         def __init__(self) -> None:
             self.now_s = 0.0
 
-        def awaitTermination(self, timeout_s: float) -> bool:  # noqa: N802 - Spark's name
+        def awaitTermination(self, timeout_s: float) -> bool:
             whole_ms = int(timeout_s * 1000)
             assert whole_ms > 0, "Timeout has to be positive"
             self.now_s += whole_ms / 1000

@@ -98,7 +98,7 @@ def test_a_bug_that_no_seed_catches_is_given_to_the_tests(
     monkeypatch.setattr(run, "copy_tree", copy_with_one_test)
     runner = Runner(tmp_path, 1, tmp_path / "memory")
     outcomes = [runner.run(bug, range(0)) for bug in BUGS if bug.number in ("69", "196")]
-    lines, missed = table(outcomes, 0)
+    _, missed = table(outcomes, 0)
     assert missed == 1
     assert [outcome.caught is None for outcome in outcomes] == [True, False]
 
