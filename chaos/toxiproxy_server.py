@@ -12,6 +12,7 @@ from typing import Final
 
 from anabranch.chaos.toxiproxy import Toxiproxy, ToxiproxyError
 from anabranch.sim.scenario.processes import end
+from anabranch.sim.scenario.signals import signals_wait
 
 PROGRAM: Final = "toxiproxy-server"
 HOST: Final = "127.0.0.1"
@@ -56,7 +57,7 @@ class ToxiproxyServer:
         or does not answer.
         """
         line = [program(), "-host", HOST, "-port", str(self.api.port), "-seed", str(self._seed)]
-        with self.log.open("ab") as log:
+        with self.log.open("ab") as log, signals_wait():
             self._process = subprocess.Popen(
                 line, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )

@@ -17,6 +17,7 @@ from anabranch import build
 from anabranch.bench.acceptance.harness import wait_for
 from anabranch.sim.scenario.cluster import ClusterError
 from anabranch.sim.scenario.processes import HOST, ProcessCluster, end, free_ports
+from anabranch.sim.scenario.signals import signals_wait
 
 # Java starts slowly on a busy machine.
 START_S: Final = 300.0
@@ -132,7 +133,7 @@ class SparkCluster:
             self._home / "bin" / "spark-class",
             f"org.apache.spark.deploy.{part.lower()}.{part}",
         ]
-        with (self._directory / f"{part}.log").open("ab") as log:
+        with (self._directory / f"{part}.log").open("ab") as log, signals_wait():
             self._processes.append(
                 subprocess.Popen(
                     [str(word) for word in (*line, *arguments)],

@@ -20,12 +20,12 @@ PATIENCE_S: Final = 60.0
 def measure(run: Run) -> Measured:
     """Yields the rows. A value is the share of one core in one round, in percent."""
     if run.wants("idle.alone") or run.wants("idle.readers"):
-        with RegionServer() as region, RedisServer() as redis:
+        with RegionServer() as ours, RedisServer() as theirs:
             if run.wants("idle.alone"):
-                yield "idle.alone", _shares(run, region, redis)
+                yield "idle.alone", _shares(run, ours, theirs)
             if run.wants("idle.readers"):
-                readers = [_blocked(server) for server in (region, redis) for _ in range(READERS)]
-                yield "idle.readers", _shares(run, region, redis)
+                readers = [_blocked(server) for server in (ours, theirs) for _ in range(READERS)]
+                yield "idle.readers", _shares(run, ours, theirs)
                 for reader in readers:
                     reader.close()
     if run.wants("idle.peers"):

@@ -15,6 +15,7 @@ from anabranch.bench.acceptance.harness import cpu_times, wait_for
 from anabranch.sim.scenario.cluster import ClusterError
 from anabranch.sim.scenario.expectation import ErrorText
 from anabranch.sim.scenario.processes import HOST, ProcessCluster, free_ports
+from anabranch.sim.scenario.signals import signals_wait
 from anabranch.sim.scenario.wire import Wire, WireError
 
 PATIENCE_S: Final = 300.0
@@ -133,9 +134,10 @@ class RedisServer(Server):
         return self._process.pid
 
     def start(self) -> None:
-        self._process = subprocess.Popen(
-            self._line, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
-        )
+        with signals_wait():
+            self._process = subprocess.Popen(
+                self._line, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+            )
 
     def stop(self) -> None:
         if self._process is not None:

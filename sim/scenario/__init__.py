@@ -17,6 +17,7 @@ Reading order:
 - `drawing`: a run in virtual time as a timeline, for a drawing.
 - `wire`: a small blocking RESP2 client.
 - `judged`: the commands that the judges of the simulator cannot follow.
+- `signals`: how a process is started without a signal in between.
 - `processes`: regions as processes on this machine.
 - `outages`: kills, restarts and pauses of these processes.
 - `live`: a cluster of real regions, over TCP.

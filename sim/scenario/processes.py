@@ -15,6 +15,7 @@ from pathlib import Path
 
 from anabranch import build
 from anabranch.sim.scenario.cluster import ClusterError
+from anabranch.sim.scenario.signals import signals_wait
 from anabranch.sim.scenario.wire import Wire, WireError
 
 HOST = "127.0.0.1"
@@ -151,7 +152,7 @@ class ProcessCluster:
         """Starts a region; by default returns once the region answers PING."""
         region = self.regions[name]
         assert not region.running, f"{name} runs already"
-        with region.log.open("ab") as log:
+        with region.log.open("ab") as log, signals_wait():
             region.process = subprocess.Popen(
                 self.command(name, extra),
                 stdin=subprocess.DEVNULL,
