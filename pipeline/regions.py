@@ -13,7 +13,7 @@ from typing import Final, Optional, TypeVar
 
 from anabranch.answers import members_of
 from anabranch.pipeline.errors import PipelineError, RegionsError
-from anabranch.pipeline.options import RegionOptions, SourceOptions, is_glob
+from anabranch.pipeline.options import Endpoint, RegionOptions, SourceOptions, is_glob
 from anabranch.pipeline.resp import (
     Connection,
     RefusedCommand,
@@ -55,6 +55,11 @@ class Rotation:
         self._deadline_s = time.monotonic() + self._options.timeout_s
         self._failed_in_row = 0
 
+    @property
+    def endpoint(self) -> Endpoint:
+        """The endpoint that is asked now."""
+        return self._options.endpoints[self._number]
+
     def seconds_left(self) -> float:
         return self._deadline_s - time.monotonic()
 
@@ -76,7 +81,7 @@ class Rotation:
     def connect(self) -> Connection:
         """A connection to the next region that accepts one. Raises PipelineError if none does."""
         while True:
-            endpoint = self._options.endpoints[self._number]
+            endpoint = self.endpoint
             try:
                 return Connection(
                     (endpoint.host, endpoint.port),
