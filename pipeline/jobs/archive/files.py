@@ -4,6 +4,7 @@ Layout of the directory of an archive::
 
     entries/date=2026-11-23/b00000007-0000.parquet   the table: all that readers see
     state/archive.json                               the format, the cluster, a lasting id
+    state/landmarks.json                             entries by which the cluster is recognised
     state/batches/00000007.json                      the files of a batch, and where it ends
     state/checkpoint/                                the progress of Spark's query
     state/staging/                                   files that are being written
@@ -30,6 +31,7 @@ from typing import Final
 
 from anabranch.pipeline.errors import OptionError, PipelineError
 from anabranch.pipeline.jobs import folders
+from anabranch.pipeline.jobs.checkpoints import end_in_checkpoint
 from anabranch.pipeline.offsets import Offset, read_offset
 
 FORMAT: Final = 1
@@ -76,6 +78,7 @@ class ArchiveFiles:
         self._staging: Final = folder / "state" / "staging"
         self._batches: Final = folder / "state" / "batches"
         self._identity: Final = folder / "state" / "archive.json"
+        self.landmarks: Final = folder / "state" / "landmarks.json"
 
     # -- the archive as a whole
 
@@ -150,16 +153,7 @@ class ArchiveFiles:
 
     def end_in_checkpoint(self, number: int) -> Offset:
         """The offset at which Spark ends a micro-batch, which it notes before the batch begins."""
-        path = self.checkpoint / "offsets" / str(number)
-        try:
-            lines = path.read_text(encoding="utf-8").splitlines()
-            if lines[0] != "v1":
-                raise ValueError(f"its first line is {lines[0]}, not v1")
-            return read_offset(json.loads(lines[2]))
-        except (OSError, ValueError, IndexError) as error:
-            raise PipelineError(
-                f"the checkpoint does not say where batch {number} ends: {path}: {error}"
-            ) from None
+        return end_in_checkpoint(self.checkpoint, number)
 
     def holds(self, number: int, end: Offset) -> bool:
         """Whether a batch is complete. Raises PipelineError if it is another than the one asked."""

@@ -17,6 +17,7 @@ from anabranch.pipeline.jobs.archive.files import ArchiveFiles, Identity
 from anabranch.pipeline.jobs.archive.names import check_text, chosen, raw_reading
 from anabranch.pipeline.jobs.archive.report import Archived, report
 from anabranch.pipeline.jobs.archive.row_sets import LogComparison, compared, hashed
+from anabranch.pipeline.jobs.landmarks import check_cluster
 from anabranch.pipeline.jobs.progress import Bar
 from anabranch.pipeline.jobs.report import Report
 from anabranch.pipeline.offsets import Offset
@@ -68,6 +69,8 @@ def run(session: SparkSession, options: ArchiveOptions, bar: Bar) -> Report:
             files.identity()
         with files.locked():
             identity = _identity(files, planner.regions.cluster())
+            what = f"the archive {files.folder}"
+            check_cluster(files.landmarks, what, planner.regions, streams, files.reached())
             before = len(files.batches())
             gone = _gone(planner, files, identity, options) if options.adds else []
             if options.adds and streams:
