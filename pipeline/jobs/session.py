@@ -88,7 +88,7 @@ def open_session(job: str, master: str, settings: Mapping[str, str]) -> Iterator
         for name, value in {**_DEFAULTS, **settings, _JAVA_OPTIONS: java.strip()}.items():
             builder = builder.config(name, value)
         try:
-            with _stderr_to(log), _kept_interruption():
+            with _stderr_to(log), _kept_interruption(), _java_ignores_signals():
                 session = builder.getOrCreate()
         except Exception as error:
             why = _logged_error(log) or readable(error)
@@ -183,6 +183,36 @@ def shuffle_by_cores(session: SparkSession) -> None:
     """
     if session.conf.get(_SHUFFLE) == _SHUFFLE_USUAL:
         session.conf.set(_SHUFFLE, str(max(session.sparkContext.defaultParallelism, 2)))
+
+
+class _Start:
+    """Whether Java is being started, and whether the hook for its process is registered."""
+
+    is_under_way = False
+    has_hook = False
+
+
+@contextmanager
+def _java_ignores_signals() -> Iterator[None]:
+    """Lets a process that starts meanwhile ignore SIGTERM and SIGHUP; PySpark does so with SIGINT.
+
+    A signal to the process group must not end Java before this process has ended its jobs. If this
+    process is killed, Java ends by itself, because its input ends.
+    """
+    if not _Start.has_hook:
+        os.register_at_fork(after_in_child=_ignore_signals)
+        _Start.has_hook = True
+    _Start.is_under_way = True
+    try:
+        yield
+    finally:
+        _Start.is_under_way = False
+
+
+def _ignore_signals() -> None:
+    if _Start.is_under_way:
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager
