@@ -31,7 +31,7 @@ from typing import Final
 
 from anabranch.pipeline.errors import OptionError, PipelineError
 from anabranch.pipeline.jobs import folders
-from anabranch.pipeline.jobs.checkpoints import end_in_checkpoint
+from anabranch.pipeline.jobs.checkpoints import end_in_checkpoint, newest_commit
 from anabranch.pipeline.offsets import Offset, read_offset
 
 FORMAT: Final = 1
@@ -110,12 +110,13 @@ class ArchiveFiles:
                 f"{self.folder} holds no archive: there is no {self._identity.name} below state; "
                 "give the directory that was given to `anabranch pipeline archive`"
             )
-        facts = folders.read(self._identity)
+        facts = folders.read(self._identity, "format")
         if facts.get("format") != FORMAT:
             raise PipelineError(
                 f"{self._identity} has the format {facts.get('format')}, and this version of "
                 f"anabranch reads {FORMAT}"
             )
+        facts = folders.read(self._identity, "id", "cluster", "gone")
         return Identity(str(facts["id"]), str(facts["cluster"]), list(facts["gone"]))
 
     def write_identity(self, identity: Identity) -> None:
@@ -133,7 +134,7 @@ class ArchiveFiles:
         """The complete batches, in their order."""
         found = []
         for path in sorted(self._batches.glob("*.json")):
-            facts = folders.read(path)
+            facts = folders.read(path, "end", "files")
             found.append(Batch(int(path.stem), read_offset(facts["end"]), facts["files"]))
         return found
 
@@ -195,14 +196,14 @@ class ArchiveFiles:
         for folder in (*days, self.entries):
             folders.sync(folder)
         batch = Batch(number, end, files)
-        folders.write(self._batches / f"{number:08d}.json", {"end": end, "files": files})
+        folders.write(self._list(number), {"end": end, "files": files})
         shutil.rmtree(staged, ignore_errors=True)
         return batch
 
     # -- the check of the files
 
     def faults(self) -> list[str]:
-        """Sentences on files that are lost, changed, or foreign."""
+        """Sentences on files that are lost, changed, or foreign, and on lists that are lost."""
         found = []
         here = {
             str(path.relative_to(self.entries)): path.stat().st_size
@@ -217,12 +218,31 @@ class ArchiveFiles:
                     found.append(f"The file {name} of batch {batch.number} is lost.")
                 elif seen != size:
                     found.append(f"The file {name} has {seen} bytes, and was written with {size}.")
-        for name in sorted(set(here) - set(self.unfinished())):
+        lost = self._lost_lists()
+        for number in lost:
+            found.append(f"The list of the files of batch {number} is lost: {self._list(number)}.")
+        known = {*self.unfinished(), *(name for number in lost for name in self._of_batch(number))}
+        for name in sorted(set(here) - known):
             found.append(f"The file {name} is not of this archive, and readers read it, too.")
         return found
 
     def unfinished(self) -> list[str]:
         """The files of a batch that a killed run began to move; the next run replaces them."""
         following = max((batch.number for batch in self.batches()), default=-1) + 1
-        pattern = f"*/b{following:08d}-*{_SUFFIX}"
+        return [] if following in self._lost_lists() else self._of_batch(following)
+
+    def _of_batch(self, number: int) -> list[str]:
+        """The files under the number of a batch."""
+        pattern = f"*/b{number:08d}-*{_SUFFIX}"
         return sorted(str(path.relative_to(self.entries)) for path in self.entries.glob(pattern))
+
+    def _list(self, number: int) -> Path:
+        """Where the files of a batch are listed."""
+        return self._batches / f"{number:08d}.json"
+
+    def _lost_lists(self) -> list[int]:
+        """The batches that were complete and have no list. Spark commits a batch after its list."""
+        here = {batch.number for batch in self.batches()}
+        committed = newest_commit(self.checkpoint)
+        newest = max(here | {-1 if committed is None else committed}, default=-1)
+        return [number for number in range(newest + 1) if number not in here]

@@ -80,7 +80,7 @@ def run(session: SparkSession, options: ArchiveOptions, bar: Bar) -> Report:
             logs: list[LogComparison] = []
             if options.proves:
                 bar.phase("comparing the archive with the streams")
-                logs = _compare(session, files, options, _known(planner, files))
+                logs = _proof(session, files, options, _known(planner, files))
             batches = files.batches()
             done = Archived(
                 files=files,
@@ -199,6 +199,21 @@ def _known(planner: Planner, files: ArchiveFiles) -> Streams:
     """The archived streams that are there."""
     found = {name: planner.regions.logs(name) for name in files.reached()}
     return {name: logs for name, logs in found.items() if logs is not None}
+
+
+def _proof(
+    session: SparkSession, files: ArchiveFiles, options: ArchiveOptions, streams: Streams
+) -> list[LogComparison]:
+    """The comparison. Raises PipelineError if a damaged file cannot be read."""
+    try:
+        return _compare(session, files, options, streams)
+    except Exception as error:
+        faults = files.faults()
+        if not faults:
+            raise
+        raise PipelineError(
+            f"the archive {files.folder} is damaged and cannot be read. {' '.join(faults[:10])}"
+        ) from error
 
 
 def _compare(
