@@ -57,6 +57,7 @@ _LOGGED: Final = re.compile(r"(?:ERROR |Error: |Exception in thread .*SparkExcep
 _PYTHON_ERROR: Final = re.compile(
     r"^(?:\w+\.)*(?:PipelineError|OptionError|DataLossError|RegionsError): (.+)$", re.MULTILINE
 )
+_FILE: Final = re.compile(r"Encountered error while reading file file:/*(/\S+)\.(?=\s)")
 _TRACEBACK: Final = "Traceback (most recent call last)"
 _TRACEBACK_END: Final = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception): .+$", re.MULTILINE)
 
@@ -251,7 +252,12 @@ def readable(error: BaseException) -> str:
     lines = [line for line in lines if not line.startswith("An error occurred while calling")]
     causes = [line for line in lines if line.startswith("Caused by:")]
     if causes:
-        return causes[-1].removeprefix("Caused by:").strip()
+        cause = causes[-1].removeprefix("Caused by:").strip()
+        file = _FILE.search(text)
+        # The cause need not name the file, such as for a page that cannot be uncompressed.
+        if file is not None and file.group(1) not in cause:
+            return f"the file {file.group(1)} cannot be read: {cause}"
+        return cause
     return lines[0] if lines else type(error).__name__
 
 

@@ -79,3 +79,17 @@ def test_an_interrupted_job_says_so(
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"anabranch: the job {job} was interrupted")
     assert line.endswith("it goes on where it ended") == advice
+
+
+def test_a_file_that_cannot_be_read_is_named() -> None:
+    """The cause of Spark said only FAILED_TO_UNCOMPRESS(5)."""
+    text = (
+        "An error occurred while calling o39.collectToPython.\n: org.apache.spark.SparkException: "
+        "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///a/b.parquet.  "
+        "SQLSTATE: KD001\n\tat org.apache.spark.X\nCaused by: java.io.IOException: "
+    )
+    assert module.readable(Exception(f"{text}FAILED_TO_UNCOMPRESS(5)")) == (
+        "the file /a/b.parquet cannot be read: java.io.IOException: FAILED_TO_UNCOMPRESS(5)"
+    )
+    named = module.readable(Exception(f"{text}/a/b.parquet is no Parquet file"))
+    assert named == "java.io.IOException: /a/b.parquet is no Parquet file"
