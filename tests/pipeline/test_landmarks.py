@@ -10,6 +10,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from anabranch.pipeline.errors import OptionError, PipelineError
+from anabranch.pipeline.jobs import landmarks
 from anabranch.pipeline.jobs.archive import job as archive
 from anabranch.pipeline.jobs.archive.job import ArchiveOptions
 from anabranch.pipeline.jobs.landmarks import check_cluster
@@ -94,6 +95,19 @@ def test_a_region_that_lacks_its_own_effects(server: EngineServer, tmp_path: Pat
         check(server, tmp_path / "landmarks.json", {"s": {"us": 2}})
     with pytest.raises(OptionError, match="the log of eu, and the regions are us"):
         check(server, tmp_path / "landmarks.json", {"s": {"eu": 2}})
+
+
+def test_a_region_in_recovery_gets_its_effects_from_others() -> None:
+    info = {
+        "crdt_region_name": "us",
+        "crdt_region_id": "1",
+        "crdt_members": "us=1,eu=2",
+        "crdt_disk_vector": "1=3",
+        "crdt_state": "recovery",
+    }
+    landmarks._check_end("the archive a", info, {"s": {"us": 5, "eu": 9}})
+    with pytest.raises(OptionError, match="up to 5, and us has effects up to 3"):
+        landmarks._check_end("the archive a", {**info, "crdt_state": "serving"}, {"s": {"us": 5}})
 
 
 def test_totals_and_an_archive_are_of_one_cluster(
