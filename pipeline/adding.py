@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
+from math import inf
 from typing import Final, Optional
 
 from anabranch.pipeline.errors import PipelineError, RegionsError
@@ -23,7 +24,10 @@ from anabranch.pipeline.resp import (
     RefusedCommand,
     RegionGone,
     command_bytes,
+    named,
+    printable,
     word_bytes,
+    words_of,
 )
 from anabranch.pipeline.sink_options import SinkOptions
 from anabranch.pipeline.window import WindowError, checked_window
@@ -31,6 +35,9 @@ from anabranch.pipeline.window import WindowError, checked_window
 # A chunk has no more bytes than this, and one row.
 _CHUNK_BYTES: Final = 1 << 20
 _STREAMS_KEPT: Final = 10_000
+# Settings of a region: the most bytes of a request, and of one word of it.
+_REQUEST_LIMIT: Final = "client-query-buffer-limit"
+_WORD_LIMIT: Final = "proto-max-bulk-len"
 _BARRIER: Final = command_bytes("CRDT.VECTOR")
 # A task with `wait` adds to this stream, so that WAIT also speaks of rows that were recognised.
 _WAIT_KEY: Final = f"{SINK_PREFIX}wait"
@@ -56,7 +63,8 @@ class _Chunk:
     def __init__(self) -> None:
         self.parts: list[bytes] = []
         self.size = 0
-        # The number of the row of each add, for errors.
+        # The bytes of the largest add, and the number of the row of each add, for errors.
+        self.largest = 0
         self.rows: list[int] = []
         self.streams: dict[bytes, None] = {}
 
@@ -68,8 +76,42 @@ class _Chunk:
         )
         self.parts.append(part)
         self.size += len(part)
+        self.largest = max(self.largest, len(part))
         self.rows.append(row.number)
         self.streams[row.stream] = None
+
+
+class _Limits:
+    """The most bytes of a request, and of a name or value in it, that a region takes.
+
+    A region closes the connection at a request that is larger, as if it had failed. A user who may
+    not ask for settings (ACL) has no limits here.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self.request_bytes: float = inf
+        self.word_bytes: float = inf
+        try:
+            settings = {
+                **named(connection.call("CONFIG", "GET", _REQUEST_LIMIT)),
+                **named(connection.call("CONFIG", "GET", _WORD_LIMIT)),
+            }
+        except RefusedCommand:
+            return
+        self.request_bytes = int(settings.get(_REQUEST_LIMIT, inf))
+        self.word_bytes = int(settings.get(_WORD_LIMIT, inf))
+
+    def excess(self, part: bytes) -> Optional[str]:
+        """What is too large in the bytes of an add; None if the region takes it."""
+        if len(part) > self.request_bytes:
+            return f"it has {len(part)} bytes as a request, and {_REQUEST_LIMIT} is " + str(
+                self.request_bytes
+            )
+        if len(part) > self.word_bytes:
+            longest = max(map(len, words_of(part)))
+            if longest > self.word_bytes:
+                return f"it has a value of {longest} bytes, and {_WORD_LIMIT} is {self.word_bytes}"
+        return None
 
 
 class _RegionAway(Exception):
@@ -88,13 +130,14 @@ class Adder:
         self._pairs: Final = pairs
         self._rotation: Final = Rotation(options)
         self._connection: Optional[Connection] = None
-        # Streams whose window was checked on this connection.
+        # Streams whose window was checked on this connection, and the limits of its region.
         self._checked: set[bytes] = set()
+        self._limits: Optional[_Limits] = None
         # Chunks that were sent on this connection, and those that are still to be sent.
         self._sent: Final[deque[_Chunk]] = deque()
         self._to_send: Final[deque[_Chunk]] = deque()
         # The region does not recognise rows of this batch for certain after this time.
-        self._lapses_s = float("inf")
+        self._lapses_s = inf
         self._failed_over = False
         # Whether the batch is done, as a region said: then its rows are there.
         self.is_done = False
@@ -161,7 +204,8 @@ class Adder:
         connection = self._rotation.connect()
         self._connection = connection
         self._checked.clear()
-        self._lapses_s = float("inf")
+        self._limits = _Limits(connection)
+        self._lapses_s = inf
         task = self._task
         try:
             if not task.query:
@@ -201,7 +245,22 @@ class Adder:
             self._checked.clear()
         self._checked.add(stream)
 
+    def _check_size(self, chunk: _Chunk) -> None:
+        """Raises PipelineError for a row that the region could never take."""
+        assert self._limits is not None
+        if chunk.largest <= min(self._limits.request_bytes, self._limits.word_bytes):
+            return
+        for number, part in zip(chunk.rows, chunk.parts, strict=True):
+            if (excess := self._limits.excess(part)) is not None:
+                stream = printable(words_of(part)[1])
+                raise PipelineError(
+                    f"row {number} of {self._task.place} is too large for the stream '{stream}': "
+                    f"{excess} in the region ({self._rotation.endpoint}). Raise that setting in "
+                    "all regions, or divide the row"
+                )
+
     def _send(self, chunk: _Chunk) -> None:
+        self._check_size(chunk)
         for stream in chunk.streams:
             if stream not in self._checked:
                 while self._sent:

@@ -157,7 +157,17 @@ def _converted(found: pa.Array, kind: pa.DataType) -> pa.Array:
         except pa.ArrowInvalid:
             # Texts without a zone: they are UTC.
             return pc.assume_timezone(texts.cast(pa.timestamp(kind.unit)), kind.tz)
-    return texts.cast(kind)
+    values = texts.cast(kind)
+    if pa.types.is_floating(kind):
+        _check_range(texts, values)
+    return values
+
+
+def _check_range(texts: pa.Array, values: pa.Array) -> None:
+    """Raises ArrowInvalid if a number in digits has become infinity; `inf` is a value itself."""
+    infinite = texts.filter(pc.is_inf(values))
+    for text in infinite.filter(pc.match_substring_regex(infinite, "[0-9]")).to_pylist():
+        raise pa.ArrowInvalid(f"the number '{text:.100}' is beyond the range of {values.type}")
 
 
 def _fitting(found: pa.Array, kind: pa.DataType) -> pa.Array:

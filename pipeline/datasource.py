@@ -174,8 +174,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._open_planner
 
     def initialOffset(self) -> Offset:
-        """Where a new query begins (`startingOffsets`)."""
-        return self._planner.start()
+        """Where a new query begins (`startingOffsets`). Raises PipelineError for a wrong place."""
+        return self._planner.streaming_start()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """The limit of a micro-batch (`maxEntriesPerTrigger`)."""

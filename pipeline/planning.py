@@ -68,12 +68,31 @@ class Planner:
         """The offset at which a new query begins (`startingOffsets`)."""
         return self._resolved("startingOffsets", self.options.start, EARLIEST)
 
+    def streaming_start(self) -> Offset:
+        """The offset at which a new streaming query begins (`startingOffsets`).
+
+        Raises OptionError for a place above the end of its log. The query would not read the
+        entries between the end and the place when they come.
+        """
+        streams = self.streams()
+        start = self._resolved_in(streams, "startingOffsets", self.options.start, EARLIEST)
+        for stream, logs in streams.items():
+            for facts in logs:
+                given = start[stream].get(facts.region, 0)
+                if given > facts.applied:
+                    raise _above_the_end(stream, given, facts)
+        return start
+
     def end(self) -> Offset:
         """The offset at which a batch query ends (`endingOffsets`)."""
         return self._resolved("endingOffsets", self.options.end, LATEST)
 
     def _resolved(self, option: str, start: Start, default: str) -> Offset:
-        streams = self.streams()
+        return self._resolved_in(self.streams(), option, start, default)
+
+    def _resolved_in(
+        self, streams: dict[str, list[LogFacts]], option: str, start: Start, default: str
+    ) -> Offset:
         names = [facts.region for logs in streams.values() for facts in logs]
         check_names(option, start, list(streams), sorted(set(names)) or self.regions.members())
         return sorted_offset(
@@ -197,6 +216,18 @@ def trimmed_early(one: Range, reached: int, trimmed: int) -> DataLossError:
         f"entries of {one.region} in the stream '{one.stream}' were trimmed before they were read: "
         f"those with counters above {reached} and up to {trimmed}. Read more often, or trim less; "
         "with failOnDataLoss false the query goes on without them"
+    )
+
+
+def _above_the_end(stream: str, given: int, facts: LogFacts) -> OptionError:
+    """The error for a place of `startingOffsets` that a log has not reached."""
+    return OptionError(
+        f"startingOffsets: {given} lies above the end of the log of {facts.region} in '{stream}', "
+        f"which is {facts.applied} in the region that is read. The query would skip the entries up "
+        f"to {given} when they come. Give a place up to {facts.applied}, or latest. If the region "
+        "that is read lacks effects that another region has, wait until it has received them, or "
+        f"name the other one as readRegion. If {facts.region} was restored from a backup, it uses "
+        "the counters above the backup again: give a place that the backup holds, or earliest"
     )
 
 

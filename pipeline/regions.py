@@ -13,7 +13,7 @@ from typing import Final, Optional, TypeVar
 
 from anabranch.answers import members_of
 from anabranch.pipeline.errors import PipelineError, RegionsError
-from anabranch.pipeline.options import RegionOptions, SourceOptions, is_glob
+from anabranch.pipeline.options import Endpoint, RegionOptions, SourceOptions, is_glob
 from anabranch.pipeline.resp import (
     Connection,
     RefusedCommand,
@@ -55,6 +55,11 @@ class Rotation:
         self._deadline_s = time.monotonic() + self._options.timeout_s
         self._failed_in_row = 0
 
+    @property
+    def endpoint(self) -> Endpoint:
+        """The endpoint that is asked now."""
+        return self._options.endpoints[self._number]
+
     def seconds_left(self) -> float:
         return self._deadline_s - time.monotonic()
 
@@ -76,7 +81,7 @@ class Rotation:
     def connect(self) -> Connection:
         """A connection to the next region that accepts one. Raises PipelineError if none does."""
         while True:
-            endpoint = self._options.endpoints[self._number]
+            endpoint = self.endpoint
             try:
                 return Connection(
                     (endpoint.host, endpoint.port),
@@ -122,6 +127,9 @@ class LogFacts:
         self.region_id: Final = int_of(facts["region_id"])
         # The counter up to which the answering region has applied the effects of `region`.
         self.applied: Final = int_of(facts["applied"])
+        # The counters of the first and the last entry, 0 without entries. They need not be on disk.
+        self.first: Final = int_of(facts["first"])
+        self.last: Final = int_of(facts["last"])
         # The counter up to which entries were trimmed.
         self.trimmed: Final = int_of(facts["trimmed"])
         self.entries: Final = int_of(facts["entries"])
@@ -199,13 +207,23 @@ class Regions:
 
         return self.ask(question)
 
+    def info(self) -> dict[str, str]:
+        """The section `crdt` of INFO."""
+        return info_of(self._reply)
+
     def members(self) -> list[str]:
         """The names of the regions of the cluster."""
-        return list(members_of(info_of(self._reply)).values())
+        return list(members_of(self.info()).values())
 
     def cluster(self) -> str:
         """The name of the cluster."""
-        return info_of(self._reply)["crdt_cluster"]
+        return self.info()["crdt_cluster"]
+
+    def id_at(self, stream: str, region: str, counter: int) -> Optional[str]:
+        """The ID of the entry with a counter in a region log; None if there is no such entry."""
+        words = ("COUNTERS", counter - 1, counter, "NOFIELDS")
+        rows = list_of(self._reply("CRDT.LOG", encoded(stream), region, *words))
+        return shown(bytes_of(named(rows[0])["id"])) if rows else None
 
     def parts(
         self, stream: str, region: str, after: int, end: int, unit: str, size: int

@@ -155,6 +155,17 @@ def word_bytes(*words: Word) -> bytes:
     return b"".join(parts)
 
 
+def words_of(command: bytes) -> list[bytes]:
+    """The words of a command that `command_bytes` made."""
+    words = []
+    at = command.index(b"\r\n") + 2
+    while at < len(command):
+        end = command.index(b"\r\n", at)
+        begin, at = end + 2, end + 4 + int(command[at + 1 : end])
+        words.append(command[begin : at - 2])
+    return words
+
+
 def encoded(text: str) -> bytes:
     """The bytes of a text; those that are not UTF-8 are surrogates in it (`shown`)."""
     return text.encode("utf-8", "surrogateescape")

@@ -48,6 +48,9 @@ _WindowOption = Annotated[
         help="How long the target streams recognise a row; adding may take so long.",
     ),
 ]
+_DamageOption = Annotated[
+    bool, typer.Option("--allow-loss", help="Restore what is left of an archive that is damaged.")
+]
 
 
 @takes_regions()
@@ -83,6 +86,7 @@ def restore(
     to_prefix: _ToPrefixOption = "",
     into_existing: _IntoExistingOption = False,
     window: _WindowOption = 3600,
+    allow_loss: _DamageOption = False,
 ) -> Work:
     """Add the entries of an archive to streams, each once.
 
@@ -94,5 +98,7 @@ def restore(
     from anabranch.pipeline.jobs.archive import restore as job
 
     return lambda session, regions, bar: job.run(
-        session, job.RestoreOptions(path, regions, streams, to_prefix, into_existing, window), bar
+        session,
+        job.RestoreOptions(path, regions, streams, to_prefix, into_existing, window, allow_loss),
+        bar,
     )

@@ -67,6 +67,9 @@ PasswordFileOption = Annotated[
 # A job with its options: takes a session, the regions as `regions_of` gives them, and a bar.
 Work = Callable[["SparkSession", dict[str, str], "Bar"], Report]
 
+# Jobs whose next run goes on where an interrupted one ended.
+_GOING_ON: Final = frozenset({"archive", "restore", "totals"})
+
 _REGIONS: Final = (
     option("cluster", ClusterOption),
     option("at", AtOption),
@@ -207,6 +210,7 @@ def perform(
     Raises:
         CliError: The job cannot go on; the error is a line for people.
         UsageError: An option of the job is wrong.
+        KeyboardInterrupt: A signal has interrupted the job; a line on stderr says so.
     """
     settings = settings_of(conf)
     try:
@@ -226,6 +230,10 @@ def perform(
         if not _is_of_spark(error):
             raise
         raise CliError(readable(error)) from None
+    except KeyboardInterrupt:
+        advice = "; run it again, and it goes on where it ended" if job in _GOING_ON else ""
+        print(f"anabranch: the job {job} was interrupted{advice}", file=sys.stderr)
+        raise
     _print(report)
     if json_file is not None:
         json_file.write_text(json.dumps(report.facts, indent=1) + "\n", encoding="utf-8")

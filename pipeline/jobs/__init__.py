@@ -9,6 +9,8 @@ Reading order:
 - `progress`: the bar of a job.
 - `report`: what a job found: for people, as JSON, as Parquet.
 - `folders`: new directories, a lock, and small files that are written as a whole.
+- `checkpoints`: what the checkpoint of a query says about its micro-batches.
+- `landmarks`: entries by which a job recognises its cluster.
 - `columns`: columns that several jobs derive.
 - `key_state`: the state of a stream beside its entries, as a region tells it.
 - `door`: one region as a job asks it.

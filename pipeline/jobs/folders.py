@@ -35,14 +35,17 @@ def locked(folder: Path, what: str) -> Iterator[None]:
         yield
 
 
-def read(path: Path) -> dict[str, Any]:
-    """The facts that `write` has written. Raises PipelineError."""
+def read(path: Path, *names: str) -> dict[str, Any]:
+    """The facts that `write` has written, with those names among them. Raises PipelineError."""
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise PipelineError(f"cannot read {path}: {error}") from None
     if not isinstance(facts, dict):
         raise PipelineError(f"{path} was not written by anabranch: it is no JSON object")
+    for name in names:
+        if name not in facts:
+            raise PipelineError(f"{path} was not written by anabranch: it has no '{name}'")
     return facts
 
 

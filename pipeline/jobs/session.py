@@ -6,16 +6,20 @@ Only `open_session` imports PySpark, so that `anabranch --help` works without it
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from anabranch import build
 from anabranch.pipeline.errors import PipelineError
@@ -44,6 +48,8 @@ _DEFAULTS: Final = {
     # A Python worker starts slowly on a busy machine; Spark gives up after 15 s.
     "spark.python.authenticate.socketTimeout": "120s",
 }
+# How long Java may take to end after it has closed its socket.
+_JAVA_END_S: Final = 5.0
 _SHUFFLE: Final = "spark.sql.shuffle.partitions"
 _SHUFFLE_USUAL: Final = "200"
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
@@ -51,6 +57,7 @@ _LOGGED: Final = re.compile(r"(?:ERROR |Error: |Exception in thread .*SparkExcep
 _PYTHON_ERROR: Final = re.compile(
     r"^(?:\w+\.)*(?:PipelineError|OptionError|DataLossError|RegionsError): (.+)$", re.MULTILINE
 )
+_FILE: Final = re.compile(r"Encountered error while reading file file:/*(/\S+)\.(?=\s)")
 _TRACEBACK: Final = "Traceback (most recent call last)"
 _TRACEBACK_END: Final = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception): .+$", re.MULTILINE)
 
@@ -65,7 +72,8 @@ def open_session(job: str, master: str, settings: Mapping[str, str]) -> Iterator
         settings: Settings of Spark by name, which override those of the jobs.
 
     Raises:
-        PipelineError: PySpark or Java is missing or too old, or the master cannot be reached.
+        PipelineError: PySpark or Java is missing or too old, the master cannot be reached, or Java
+            has ended before the job.
     """
     _check_needs()
     from pyspark.sql import SparkSession
@@ -73,7 +81,7 @@ def open_session(job: str, master: str, settings: Mapping[str, str]) -> Iterator
     from anabranch.pipeline import AnabranchDataSource
 
     _set_environment(master)
-    with tempfile.TemporaryDirectory(prefix="anabranch-spark-") as folder:
+    with tempfile.TemporaryDirectory(prefix="anabranch-spark-") as folder, _silent_gateway():
         log, quiet = Path(folder) / "spark.log", Path(folder) / "log4j2.properties"
         quiet.write_text(_LOG4J, encoding="utf-8")
         builder = SparkSession.builder.master(master).appName(f"anabranch pipeline {job}")
@@ -81,7 +89,7 @@ def open_session(job: str, master: str, settings: Mapping[str, str]) -> Iterator
         for name, value in {**_DEFAULTS, **settings, _JAVA_OPTIONS: java.strip()}.items():
             builder = builder.config(name, value)
         try:
-            with _stderr_to(log):
+            with _stderr_to(log), _kept_interruption(), _java_ignores_signals():
                 session = builder.getOrCreate()
         except Exception as error:
             why = _logged_error(log) or readable(error)
@@ -91,8 +99,82 @@ def open_session(job: str, master: str, settings: Mapping[str, str]) -> Iterator
             if is_local(master):
                 shuffle_by_cores(session)
             yield session
+        except Exception as error:
+            if not _has_ended(_java_of(session), error):
+                raise
+            raise PipelineError(
+                "Java, in which Spark runs, has ended before the job: somebody ended it, or the "
+                "machine has too little memory"
+            ) from None
         finally:
+            _stop(session)
+
+
+def _stop(session: SparkSession) -> None:
+    """Ends Spark; nothing is left to end if a signal to the process group has ended Java."""
+    java = _java_of(session)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        try:
             session.stop()
+        except Exception as error:
+            if not _has_ended(java, error):
+                raise
+
+
+def _java_of(session: SparkSession) -> Any:
+    """The process of Java; None if PySpark did not start it."""
+    return getattr(session.sparkContext._gateway, "proc", None)
+
+
+def _has_ended(java: Any, error: Exception) -> bool:
+    """Whether an error comes from the end of the process of Java."""
+    if java is None or not (
+        isinstance(error, ConnectionError) or type(error).__name__.startswith("Py4J")
+    ):
+        return False
+    try:
+        java.wait(_JAVA_END_S)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+@contextmanager
+def _silent_gateway() -> Iterator[None]:
+    """Keeps the log of Py4J off stderr.
+
+    Py4J logs each error that it also raises, with its trace, and so it does with an interruption.
+    """
+    root, own = logging.getLogger(), logging.getLogger("py4j")
+    level = own.level
+
+    def is_of_another(record: logging.LogRecord) -> bool:
+        return "py4j" not in Path(record.pathname).parts
+
+    # Py4J logs some errors to a logger of its own, and some to the root.
+    root.addFilter(is_of_another)
+    own.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        own.setLevel(level)
+        root.removeFilter(is_of_another)
+
+
+@contextmanager
+def _kept_interruption() -> Iterator[None]:
+    """Puts the handler of SIGINT back that PySpark replaces.
+
+    That of PySpark asks Java to cancel the jobs, in the middle of a request to Java that it has
+    interrupted. That request then fails with a trace. `open_session` ends the jobs as well.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, handler)
 
 
 def shuffle_by_cores(session: SparkSession) -> None:
@@ -102,6 +184,36 @@ def shuffle_by_cores(session: SparkSession) -> None:
     """
     if session.conf.get(_SHUFFLE) == _SHUFFLE_USUAL:
         session.conf.set(_SHUFFLE, str(max(session.sparkContext.defaultParallelism, 2)))
+
+
+class _Start:
+    """Whether Java is being started, and whether the hook for its process is registered."""
+
+    is_under_way = False
+    has_hook = False
+
+
+@contextmanager
+def _java_ignores_signals() -> Iterator[None]:
+    """Lets a process that starts meanwhile ignore SIGTERM and SIGHUP; PySpark does so with SIGINT.
+
+    A signal to the process group must not end Java before this process has ended its jobs. If this
+    process is killed, Java ends by itself, because its input ends.
+    """
+    if not _Start.has_hook:
+        os.register_at_fork(after_in_child=_ignore_signals)
+        _Start.has_hook = True
+    _Start.is_under_way = True
+    try:
+        yield
+    finally:
+        _Start.is_under_way = False
+
+
+def _ignore_signals() -> None:
+    if _Start.is_under_way:
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager
@@ -140,7 +252,12 @@ def readable(error: BaseException) -> str:
     lines = [line for line in lines if not line.startswith("An error occurred while calling")]
     causes = [line for line in lines if line.startswith("Caused by:")]
     if causes:
-        return causes[-1].removeprefix("Caused by:").strip()
+        cause = causes[-1].removeprefix("Caused by:").strip()
+        file = _FILE.search(text)
+        # The cause need not name the file, such as for a page that cannot be uncompressed.
+        if file is not None and file.group(1) not in cause:
+            return f"the file {file.group(1)} cannot be read: {cause}"
+        return cause
     return lines[0] if lines else type(error).__name__
 
 

@@ -266,6 +266,30 @@ def test_a_refused_row_is_named(server: EngineServer) -> None:
         add(options(server), some)
 
 
+def test_a_row_that_no_request_can_hold(server: EngineServer) -> None:
+    """A region closes the connection at such a request, which looks like an outage."""
+    run(server, "XADD s * v first", WINDOW, "CONFIG SET client-query-buffer-limit 2000")
+    fitting, large = "x" * 1500, "x" * 2000
+    assert add(options(server), rows(fitting)) == 1
+    before = len(server.commands)
+    message = (
+        r"row 2 of batch 0, partition 0 is too large for the stream 's': it has 2\d\d\d bytes as a "
+        r"request, and client-query-buffer-limit is 2000 in the region \(the region at 127"
+    )
+    with pytest.raises(PipelineError, match=message):
+        add(options(server), rows("1", large))
+    assert b"XADD" not in [command[0] for command in server.commands[before:]]
+
+
+def test_a_value_that_is_too_long(server: EngineServer) -> None:
+    run(server, "XADD s * v first", WINDOW, "CONFIG SET proto-max-bulk-len 1024")
+    fields = b"".join(word_bytes("v", "x" * 500) for _ in range(3))
+    assert add(options(server), [Row(1, b"s", 3, fields, b"")]) == 1
+    message = "row 1 .* has a value of 1025 bytes, and proto-max-bulk-len is 1024 in the region"
+    with pytest.raises(PipelineError, match=message):
+        add(options(server), rows("x" * 1025))
+
+
 def test_a_batch_that_is_done_adds_nothing(server: EngineServer) -> None:
     """Its commit file was lost, and its pairs may have expired long ago."""
     run(server, "XADD s * v first", WINDOW)

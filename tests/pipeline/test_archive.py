@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from anabranch.pipeline.errors import OptionError, PipelineError
 from anabranch.pipeline.jobs import folders
+from anabranch.pipeline.jobs.archive import job as archive_job
 from anabranch.pipeline.jobs.archive import report as archive_report
 from anabranch.pipeline.jobs.archive import restore_report
 from anabranch.pipeline.jobs.archive.files import ArchiveFiles, Batch
 from anabranch.pipeline.jobs.archive.names import check_text, chosen, exact
-from anabranch.pipeline.jobs.archive.restore import RestoreOptions, targets_of
+from anabranch.pipeline.jobs.archive.restore import RestoreOptions, run, targets_of
 from anabranch.pipeline.jobs.archive.row_sets import LogComparison
 from anabranch.pipeline.options import SourceOptions
 
@@ -127,6 +129,63 @@ def test_files_that_are_lost_changed_or_foreign(files: ArchiveFiles) -> None:
         "The file date=2026-11-22/b00000000-0001.parquet has 2 bytes, and was written with 1.",
         "The file date=2026-11-22/mine.parquet is not of this archive, and readers read it, too.",
     ]
+
+
+def commit(files: ArchiveFiles, number: int) -> None:
+    """What Spark does after a batch."""
+    (files.checkpoint / "commits").mkdir(exist_ok=True)
+    (files.checkpoint / "commits" / str(number)).write_text("v1")
+
+
+def test_lists_that_are_lost(files: ArchiveFiles) -> None:
+    """Without the list of the last batch, its files counted as those of a killed run."""
+    for number, text in enumerate("abc"):
+        files.install(number, stage(files, number, {"2026-11-22": [text]}), ENDS[0])
+        commit(files, number)
+    lists = sorted((files.folder / "state" / "batches").iterdir())
+    for number in (1, 2):
+        lists[number].unlink()
+    assert files.faults() == [
+        f"The list of the files of batch {number} is lost: {lists[number]}." for number in (1, 2)
+    ]
+    assert files.unfinished() == []
+    lists[0].write_text("{}")
+    with pytest.raises(PipelineError, match="it has no 'end'"):
+        files.faults()
+
+
+def test_a_damaged_archive_is_not_restored(files: ArchiveFiles) -> None:
+    """The entries of its sound files were added, and the report told of the damage afterwards."""
+    files.install(0, stage(files, 0, {"2026-11-22": ["a", "b"]}), ENDS[0])
+    for path in files.entries.rglob("*.parquet"):
+        path.write_text("")
+    nothing: Any = None
+    message = (
+        "is damaged, so nothing was restored. The file date=2026-11-22/b00000000-0000.parquet has "
+        "0 bytes, and was written with 1. Other faults: 1. Put the files back"
+    )
+    with pytest.raises(PipelineError, match=message):
+        run(nothing, RestoreOptions(files.folder, {"endpoints": "us=h:1"}), nothing)
+
+
+def test_an_archive_whose_file_cannot_be_read(
+    files: ArchiveFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark names a file of which the reader of the report has never heard."""
+    files.install(0, stage(files, 0, {"2026-11-22": ["a"]}), ENDS[0])
+
+    def fail(*_: object) -> None:
+        raise ValueError("no footer")
+
+    monkeypatch.setattr(archive_job, "_compare", fail)
+    nothing: Any = None
+    options = archive_job.ArchiveOptions(files.folder, {})
+    with pytest.raises(ValueError, match="no footer"):
+        archive_job._proof(nothing, files, options, {})
+    for path in files.entries.rglob("*.parquet"):
+        path.unlink()
+    with pytest.raises(PipelineError, match="is damaged and cannot be read. The file date=2026"):
+        archive_job._proof(nothing, files, options, {})
 
 
 def test_one_job_at_a_time(files: ArchiveFiles) -> None:

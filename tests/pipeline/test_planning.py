@@ -122,6 +122,16 @@ def test_offsets_of_nothing(server: EngineServer, text: str, message: str) -> No
         planner(server, startingOffsets=text).start()
 
 
+def test_a_streaming_query_does_not_start_above_a_log(server: EngineServer) -> None:
+    """It would skip the entries up to the place without a word, because offsets never go back."""
+    add(server, "s", 3)
+    assert planner(server, startingOffsets='{"s": {"us": 3}}').streaming_start() == {"s": {"us": 3}}
+    assert planner(server, startingOffsets="latest").streaming_start() == {"s": {"us": 3}}
+    message = "startingOffsets: 4 lies above the end of the log of us in 's', which is 3 in the"
+    with pytest.raises(OptionError, match=message):
+        planner(server, startingOffsets='{"s": {"us": 4}}').streaming_start()
+
+
 def test_offsets_never_go_back(server: EngineServer) -> None:
     """A region that takes over may have applied less than the one that was read before."""
     add(server, "s", 3)

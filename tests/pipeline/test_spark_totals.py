@@ -69,8 +69,17 @@ def run(spark: Spark, cluster: LiveCluster, folder: Path, **more: Any) -> Report
         return count(spark, options, bar)
 
 
-def kill_after(cluster: LiveCluster, folder: Path, commits: int, log: Path) -> None:
-    """Starts the command, and kills its processes when so many micro-batches are committed."""
+def kill_after(
+    cluster: LiveCluster,
+    folder: Path,
+    commits: int,
+    log: Path,
+    number: signal.Signals = signal.SIGKILL,
+) -> int:
+    """Starts the command, and sends its processes a signal after so many micro-batches.
+
+    Returns the code with which it ends.
+    """
     places = [word for one in cluster.regions.values() for word in ("--at", one.address)]
     words = ["--streams", "orders", "--key", "user", "--sum", "amount", "--batch", "100"]
     line = [*build.command(), "pipeline", "totals", *words, "--checkpoint", str(folder)]
@@ -86,8 +95,8 @@ def kill_after(cluster: LiveCluster, folder: Path, commits: int, log: Path) -> N
         while driver.poll() is None and (checkpoint.newest() or 0) < commits:
             time.sleep(0.01)
         assert driver.poll() is None, f"the driver ended by itself:\n{log.read_text()}"
-        os.killpg(driver.pid, signal.SIGKILL)
-        driver.wait()
+        os.killpg(driver.pid, number)
+        return driver.wait()
 
 
 def test_the_driver_is_killed_and_batches_are_repeated(
@@ -116,6 +125,21 @@ def test_the_driver_is_killed_and_batches_are_repeated(
     assert {row.key: (row.entries, row.total, row.others) for row in rows} == expected(
         two_regions, "us"
     )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_the_process_group(
+    spark: Spark, two_regions: LiveCluster, tmp_path: Path, number: signal.Signals
+) -> None:
+    """It ended Java before the job, which printed a trace for each request to Java."""
+    folder, log = tmp_path / "checkpoint", tmp_path / "log"
+    add(two_regions, "us", range(600))
+    assert kill_after(two_regions, folder, 1, log, number) == 130
+    lines = [line for line in log.read_text().splitlines() if not line.startswith("counting ")]
+    assert lines == [
+        "anabranch: the job totals was interrupted; run it again, and it goes on where it ended"
+    ]
+    assert found(run(spark, two_regions, folder)) == expected(two_regions, "us")
 
 
 def test_several_fields_by_region_while_entries_come(

@@ -4,6 +4,7 @@ Layout of the directory of an archive::
 
     entries/date=2026-11-23/b00000007-0000.parquet   the table: all that readers see
     state/archive.json                               the format, the cluster, a lasting id
+    state/landmarks.json                             entries by which the cluster is recognised
     state/batches/00000007.json                      the files of a batch, and where it ends
     state/checkpoint/                                the progress of Spark's query
     state/staging/                                   files that are being written
@@ -30,6 +31,7 @@ from typing import Final
 
 from anabranch.pipeline.errors import OptionError, PipelineError
 from anabranch.pipeline.jobs import folders
+from anabranch.pipeline.jobs.checkpoints import end_in_checkpoint, newest_commit
 from anabranch.pipeline.offsets import Offset, read_offset
 
 FORMAT: Final = 1
@@ -76,6 +78,7 @@ class ArchiveFiles:
         self._staging: Final = folder / "state" / "staging"
         self._batches: Final = folder / "state" / "batches"
         self._identity: Final = folder / "state" / "archive.json"
+        self.landmarks: Final = folder / "state" / "landmarks.json"
 
     # -- the archive as a whole
 
@@ -107,12 +110,13 @@ class ArchiveFiles:
                 f"{self.folder} holds no archive: there is no {self._identity.name} below state; "
                 "give the directory that was given to `anabranch pipeline archive`"
             )
-        facts = folders.read(self._identity)
+        facts = folders.read(self._identity, "format")
         if facts.get("format") != FORMAT:
             raise PipelineError(
                 f"{self._identity} has the format {facts.get('format')}, and this version of "
                 f"anabranch reads {FORMAT}"
             )
+        facts = folders.read(self._identity, "id", "cluster", "gone")
         return Identity(str(facts["id"]), str(facts["cluster"]), list(facts["gone"]))
 
     def write_identity(self, identity: Identity) -> None:
@@ -130,7 +134,7 @@ class ArchiveFiles:
         """The complete batches, in their order."""
         found = []
         for path in sorted(self._batches.glob("*.json")):
-            facts = folders.read(path)
+            facts = folders.read(path, "end", "files")
             found.append(Batch(int(path.stem), read_offset(facts["end"]), facts["files"]))
         return found
 
@@ -150,16 +154,7 @@ class ArchiveFiles:
 
     def end_in_checkpoint(self, number: int) -> Offset:
         """The offset at which Spark ends a micro-batch, which it notes before the batch begins."""
-        path = self.checkpoint / "offsets" / str(number)
-        try:
-            lines = path.read_text(encoding="utf-8").splitlines()
-            if lines[0] != "v1":
-                raise ValueError(f"its first line is {lines[0]}, not v1")
-            return read_offset(json.loads(lines[2]))
-        except (OSError, ValueError, IndexError) as error:
-            raise PipelineError(
-                f"the checkpoint does not say where batch {number} ends: {path}: {error}"
-            ) from None
+        return end_in_checkpoint(self.checkpoint, number)
 
     def holds(self, number: int, end: Offset) -> bool:
         """Whether a batch is complete. Raises PipelineError if it is another than the one asked."""
@@ -201,14 +196,14 @@ class ArchiveFiles:
         for folder in (*days, self.entries):
             folders.sync(folder)
         batch = Batch(number, end, files)
-        folders.write(self._batches / f"{number:08d}.json", {"end": end, "files": files})
+        folders.write(self._list(number), {"end": end, "files": files})
         shutil.rmtree(staged, ignore_errors=True)
         return batch
 
     # -- the check of the files
 
     def faults(self) -> list[str]:
-        """Sentences on files that are lost, changed, or foreign."""
+        """Sentences on files that are lost, changed, or foreign, and on lists that are lost."""
         found = []
         here = {
             str(path.relative_to(self.entries)): path.stat().st_size
@@ -223,12 +218,31 @@ class ArchiveFiles:
                     found.append(f"The file {name} of batch {batch.number} is lost.")
                 elif seen != size:
                     found.append(f"The file {name} has {seen} bytes, and was written with {size}.")
-        for name in sorted(set(here) - set(self.unfinished())):
+        lost = self._lost_lists()
+        for number in lost:
+            found.append(f"The list of the files of batch {number} is lost: {self._list(number)}.")
+        known = {*self.unfinished(), *(name for number in lost for name in self._of_batch(number))}
+        for name in sorted(set(here) - known):
             found.append(f"The file {name} is not of this archive, and readers read it, too.")
         return found
 
     def unfinished(self) -> list[str]:
         """The files of a batch that a killed run began to move; the next run replaces them."""
         following = max((batch.number for batch in self.batches()), default=-1) + 1
-        pattern = f"*/b{following:08d}-*{_SUFFIX}"
+        return [] if following in self._lost_lists() else self._of_batch(following)
+
+    def _of_batch(self, number: int) -> list[str]:
+        """The files under the number of a batch."""
+        pattern = f"*/b{number:08d}-*{_SUFFIX}"
         return sorted(str(path.relative_to(self.entries)) for path in self.entries.glob(pattern))
+
+    def _list(self, number: int) -> Path:
+        """Where the files of a batch are listed."""
+        return self._batches / f"{number:08d}.json"
+
+    def _lost_lists(self) -> list[int]:
+        """The batches that were complete and have no list. Spark commits a batch after its list."""
+        here = {batch.number for batch in self.batches()}
+        committed = newest_commit(self.checkpoint)
+        newest = max(here | {-1 if committed is None else committed}, default=-1)
+        return [number for number in range(newest + 1) if number not in here]

@@ -17,6 +17,7 @@ from anabranch.pipeline.jobs.archive.files import ArchiveFiles, Identity
 from anabranch.pipeline.jobs.archive.names import check_text, chosen, raw_reading
 from anabranch.pipeline.jobs.archive.report import Archived, report
 from anabranch.pipeline.jobs.archive.row_sets import LogComparison, compared, hashed
+from anabranch.pipeline.jobs.landmarks import check_cluster
 from anabranch.pipeline.jobs.progress import Bar
 from anabranch.pipeline.jobs.report import Report
 from anabranch.pipeline.offsets import Offset
@@ -68,6 +69,8 @@ def run(session: SparkSession, options: ArchiveOptions, bar: Bar) -> Report:
             files.identity()
         with files.locked():
             identity = _identity(files, planner.regions.cluster())
+            what = f"the archive {files.folder}"
+            check_cluster(files.landmarks, what, planner.regions, streams, files.reached())
             before = len(files.batches())
             gone = _gone(planner, files, identity, options) if options.adds else []
             if options.adds and streams:
@@ -77,7 +80,7 @@ def run(session: SparkSession, options: ArchiveOptions, bar: Bar) -> Report:
             logs: list[LogComparison] = []
             if options.proves:
                 bar.phase("comparing the archive with the streams")
-                logs = _compare(session, files, options, _known(planner, files))
+                logs = _proof(session, files, options, _known(planner, files))
             batches = files.batches()
             done = Archived(
                 files=files,
@@ -196,6 +199,21 @@ def _known(planner: Planner, files: ArchiveFiles) -> Streams:
     """The archived streams that are there."""
     found = {name: planner.regions.logs(name) for name in files.reached()}
     return {name: logs for name, logs in found.items() if logs is not None}
+
+
+def _proof(
+    session: SparkSession, files: ArchiveFiles, options: ArchiveOptions, streams: Streams
+) -> list[LogComparison]:
+    """The comparison. Raises PipelineError if a damaged file cannot be read."""
+    try:
+        return _compare(session, files, options, streams)
+    except Exception as error:
+        faults = files.faults()
+        if not faults:
+            raise
+        raise PipelineError(
+            f"the archive {files.folder} is damaged and cannot be read. {' '.join(faults[:10])}"
+        ) from error
 
 
 def _compare(

@@ -48,6 +48,7 @@ class RestoreOptions:
         prefix: What the name of each target stream begins with, before the archived name.
         into_existing: Whether a target may hold other entries.
         window_s: How long the targets recognise rows, in seconds; the adding may take so long.
+        allows_loss: Whether to restore what is left of an archive that is damaged.
     """
 
     folder: Path
@@ -56,14 +57,16 @@ class RestoreOptions:
     prefix: str = ""
     into_existing: bool = False
     window_s: int = WINDOW_S
+    allows_loss: bool = False
 
 
 def run(session: SparkSession, options: RestoreOptions, bar: Bar) -> Report:
     """Adds what is not there, and compares. Raises PipelineError if it cannot be restored."""
     files = ArchiveFiles(options.folder)
     identity = files.identity()
-    targets = targets_of(sorted(files.reached()), options)
     with files.locked():
+        _check_files(files, options)
+        targets = targets_of(sorted(files.reached()), options)
         archive_table.prepare(session)
         job = _Restore(session, options, identity, targets)
         bar.phase(f"looking into {counted(len(targets), 'target stream')}")
@@ -74,6 +77,17 @@ def run(session: SparkSession, options: RestoreOptions, bar: Bar) -> Report:
         bar.phase("comparing the streams with the archive")
         logs = job.prove(archived)
         return report(Restored(options.folder, targets, logs, before, files.faults()))
+
+
+def _check_files(files: ArchiveFiles, options: RestoreOptions) -> None:
+    """Raises PipelineError if files of the archive are lost, changed or foreign."""
+    faults = files.faults()
+    if faults and not options.allows_loss:
+        others = f" Other faults: {len(faults) - 1}." if faults[1:] else ""
+        raise PipelineError(
+            f"the archive {files.folder} is damaged, so nothing was restored. {faults[0]}{others} "
+            "Put the files back as they were, or restore what can be read with --allow-loss"
+        )
 
 
 def targets_of(archived: list[str], options: RestoreOptions) -> dict[str, str]:

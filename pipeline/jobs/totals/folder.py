@@ -3,6 +3,7 @@
 Layout::
 
     CHECKPOINT/totals.json         what is counted; a query that counts otherwise is refused
+    CHECKPOINT/landmarks.json      entries by which the cluster is recognised
     CHECKPOINT/query/              the checkpoint of Spark, which holds the totals as state
     CHECKPOINT/lock
     OUT/totals                     a link to the newest of the versions, replaced as a whole
@@ -25,6 +26,8 @@ from typing import Final, Optional
 
 from anabranch.pipeline.errors import OptionError
 from anabranch.pipeline.jobs import folders
+from anabranch.pipeline.jobs.checkpoints import end_in_checkpoint, newest_commit
+from anabranch.pipeline.offsets import Offset
 
 FORMAT: Final = 1
 _KEPT: Final = 2
@@ -47,6 +50,7 @@ class Checkpoint:
     def __init__(self, folder: Path) -> None:
         self.folder: Final = folder
         self.query: Final = folder / "query"
+        self.landmarks: Final = folder / "landmarks.json"
         self._facts: Final = folder / "totals.json"
 
     def check_place(self) -> None:
@@ -92,8 +96,12 @@ class Checkpoint:
 
     def newest(self) -> Optional[int]:
         """The number of the newest committed micro-batch; None if there is none."""
-        commits = (self.query / "commits").glob("*")
-        return max((int(one.name) for one in commits if one.name.isdigit()), default=None)
+        return newest_commit(self.query)
+
+    def reached(self) -> Offset:
+        """The offset up to which entries were counted. Raises PipelineError."""
+        batch = self.newest()
+        return {} if batch is None else end_in_checkpoint(self.query, batch)
 
 
 def put_out(out: Path, version: str, write: Callable[[str], None]) -> None:

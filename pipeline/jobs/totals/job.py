@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Optional
 
 from anabranch.pipeline.errors import OptionError
 from anabranch.pipeline.jobs.columns import day, is_text, text
+from anabranch.pipeline.jobs.landmarks import check_cluster
 from anabranch.pipeline.jobs.progress import Bar
 from anabranch.pipeline.jobs.report import Report
 from anabranch.pipeline.jobs.session import shuffle_by_cores
@@ -88,39 +89,49 @@ def run(session: SparkSession, options: TotalsOptions, bar: Bar) -> Report:
     """Counts what is new, and reports the totals. Raises PipelineError if it cannot go on."""
     check(options)
     checkpoint = Checkpoint(options.checkpoint)
-    counted = Counted(
-        _cluster(options), options.streams, options.key, list(options.sums), list(options.by)
-    )
-    with checkpoint.locked():
-        identity = checkpoint.claim(counted)
-        session.conf.set("spark.sql.streaming.stateStore.providerClass", _STORE)
-        # A part of the state costs time in each micro-batch. The first run decides their number.
-        shuffle_by_cores(session)
-        bar.phase(f"counting entries of {options.streams}")
-        _count(session, options, checkpoint, identity)
-        bar.phase("reading the totals")
-        batch = checkpoint.newest()
-        if batch is None:
-            return report(Found(counted, None, 0, 0, [], [], options.out))
-        table = totals(session, checkpoint, options, batch)
-        if options.out is not None:
-            put_out(options.out, _version(identity, batch), table.write.parquet)
-            table = session.read.parquet(str((options.out / "totals").resolve()))
-        return report(_found(table, counted, batch, options.out))
-
-
-def _cluster(options: TotalsOptions) -> str:
-    """The name of the cluster. Raises PipelineError if a stream that is named is not there."""
     source = SourceOptions({**options.regions, "streams": options.streams}, is_streaming=False)
     planner = Planner(source)
+    regions = planner.regions
     try:
-        planner.streams()
-        return planner.regions.cluster()
+        streams = planner.streams()
+        counted = Counted(
+            regions.cluster(), options.streams, options.key, list(options.sums), list(options.by)
+        )
+        with checkpoint.locked():
+            identity = checkpoint.claim(counted)
+            what = f"--checkpoint: {checkpoint.folder}"
+            check_cluster(checkpoint.landmarks, what, regions, streams, checkpoint.reached())
+            return _counted(session, options, checkpoint, counted, identity, bar)
     finally:
-        planner.regions.close()
+        regions.close()
 
 
 # -- counting
+
+
+def _counted(
+    session: SparkSession,
+    options: TotalsOptions,
+    checkpoint: Checkpoint,
+    counted: Counted,
+    identity: str,
+    bar: Bar,
+) -> Report:
+    """Counts what is new in a claimed checkpoint, and reports the totals."""
+    session.conf.set("spark.sql.streaming.stateStore.providerClass", _STORE)
+    # A part of the state costs time in each micro-batch. The first run decides their number.
+    shuffle_by_cores(session)
+    bar.phase(f"counting entries of {options.streams}")
+    _count(session, options, checkpoint, identity)
+    bar.phase("reading the totals")
+    batch = checkpoint.newest()
+    if batch is None:
+        return report(Found(counted, None, 0, 0, [], [], options.out))
+    table = totals(session, checkpoint, options, batch)
+    if options.out is not None:
+        put_out(options.out, _version(identity, batch), table.write.parquet)
+        table = session.read.parquet(str((options.out / "totals").resolve()))
+    return report(_found(table, counted, batch, options.out))
 
 
 def rows(entries: DataFrame, options: TotalsOptions) -> DataFrame:

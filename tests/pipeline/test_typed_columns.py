@@ -1,0 +1,65 @@
+"""Values of fields as typed columns: those that do not fit are null, or an error."""
+
+from __future__ import annotations
+
+import math
+
+import pyarrow as pa
+import pytest
+
+from anabranch.pipeline.arrow import BatchMaker
+from anabranch.pipeline.errors import PipelineError
+from anabranch.pipeline.options import SourceOptions
+from anabranch.pipeline.planning import Range
+from anabranch.pipeline.reading import answers
+from tests.pipeline.serving import EngineServer
+from tests.support.engines import single
+
+
+def column(kind: pa.DataType, values: list[str], fails_fast: bool = False) -> list[object]:
+    """The values of a field of entries, as a column of a type."""
+    schema = pa.schema([("v", kind)])
+    maker = BatchMaker(schema, "s", "us", 0, len(values), "array", fails_fast)
+    with EngineServer(single()) as server:
+        session = server.engine.connect("127.0.0.1:9", "127.0.0.1:2", 1)
+        for value in values:
+            server.execute(session, [b"XADD", b"s", b"*", b"v", value.encode()])
+        found = SourceOptions({"endpoints": f"127.0.0.1:{server.port}", "streams": "s"}, False)
+        batches = [
+            batch
+            for answer in answers(Range("s", "us", 0, len(values)), found)
+            for batch in maker.batches(answer)
+        ]
+    return [one for batch in batches for one in batch.column(0).to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (pa.float64(), "1e400"),
+        (pa.float64(), "-1e400"),
+        (pa.float32(), "1e39"),
+        (pa.float32(), "1" + "0" * 39),
+        (pa.int8(), "128"),
+        (pa.int32(), "3000000000"),
+        (pa.int64(), "9223372036854775808"),
+        (pa.int64(), "nan"),
+        (pa.int64(), "inf"),
+        (pa.decimal128(9, 2), "1e400"),
+        (pa.decimal128(9, 2), "nan"),
+    ],
+)
+def test_a_number_beyond_its_type(kind: pa.DataType, text: str) -> None:
+    """Arrow makes infinity of floating-point numbers that are too large, without an error."""
+    assert column(kind, ["1", text, "2"]) == [1, None, 2]
+    with pytest.raises(PipelineError, match="the field 'v' in stream 's' is not of type"):
+        column(kind, ["1", text, "2"], fails_fast=True)
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32()])
+def test_infinity_and_nan_are_values_of_their_own(kind: pa.DataType) -> None:
+    """The sink writes them as these texts, so a table of floating-point numbers comes back."""
+    texts = ["inf", "-inf", "Infinity", "-INF", "1e-400", "nan", "NaN"]
+    found = column(kind, texts, fails_fast=True)
+    assert found[:5] == [math.inf, -math.inf, math.inf, -math.inf, 0]
+    assert all(isinstance(one, float) and math.isnan(one) for one in found[5:])
