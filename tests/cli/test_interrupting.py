@@ -8,25 +8,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
 
 import pytest
 
 from anabranch.cli.interrupting import Interruption, end_as_after_ctrl_c
 from tests.support.cluster import child_env
-
-
-@contextmanager
-def handled_by(handler: Any, number: signal.Signals = signal.SIGINT) -> Iterator[None]:
-    """The signal has this handler for a while."""
-    former = signal.signal(number, handler)
-    try:
-        yield
-    finally:
-        signal.signal(number, former)
-
+from tests.support.signals import handled_by
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 

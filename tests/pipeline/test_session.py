@@ -12,6 +12,7 @@ import pytest
 
 from anabranch.cli.pipeline import common
 from anabranch.pipeline.jobs import session as module
+from tests.support.signals import handled_by
 
 ASK = "import signal; print([signal.getsignal(n) == signal.SIG_IGN for n in (2, 15, 1)])"
 
@@ -28,10 +29,11 @@ def ignored() -> str:
 
 def test_java_ignores_signals_to_the_process_group() -> None:
     """Java ended before the job did, and Python printed a trace for each request to it."""
-    with module._java_ignores_signals():
-        assert ignored() == "[True, True, True]"
-        assert signal.getsignal(signal.SIGTERM) != signal.SIG_IGN
-    assert ignored() == "[True, False, False]"
+    with handled_by(signal.SIG_DFL, signal.SIGTERM, signal.SIGHUP):
+        with module._java_ignores_signals():
+            assert ignored() == "[True, True, True]"
+            assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+        assert ignored() == "[True, False, False]"
 
 
 def test_the_handler_of_pyspark_is_not_kept() -> None:

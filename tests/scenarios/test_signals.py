@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -14,38 +12,26 @@ import pytest
 from anabranch.sim.scenario import processes
 from anabranch.sim.scenario.processes import ProcessCluster
 from anabranch.sim.scenario.signals import signals_wait
+from tests.support.signals import handled_by
+
+INTERRUPTS = signal.default_int_handler
 
 
-@pytest.fixture
-def _sigterm_interrupts() -> Iterator[None]:
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    former = signal.signal(signal.SIGTERM, interrupt)
-    yield
-    signal.signal(signal.SIGTERM, former)
-
-
-@pytest.mark.usefixtures("_sigterm_interrupts")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_waits_for_the_end_of_the_block(number: signal.Signals) -> None:
-    handler = signal.getsignal(number)
     kept: list[int] = []
-    with pytest.raises(KeyboardInterrupt), signals_wait():
-        signal.raise_signal(number)
-        signal.raise_signal(number)
-        kept.append(1)
-    assert kept == [1]
-    assert signal.getsignal(number) is handler
+    with handled_by(INTERRUPTS, number):
+        with pytest.raises(KeyboardInterrupt), signals_wait():
+            signal.raise_signal(number)
+            signal.raise_signal(number)
+            kept.append(1)
+        assert kept == [1]
+        assert signal.getsignal(number) is INTERRUPTS
 
 
 def test_signals_without_a_handler_stay_as_they_are() -> None:
-    former = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        with signals_wait():
-            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGHUP, former)
+    with handled_by(signal.SIG_IGN, signal.SIGHUP), signals_wait():
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
 
 def test_another_thread_may_use_it() -> None:
@@ -57,7 +43,6 @@ def test_another_thread_may_use_it() -> None:
         assert pool.submit(body).result()
 
 
-@pytest.mark.usefixtures("_sigterm_interrupts")
 def test_a_region_that_starts_while_the_program_is_told_to_end_is_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -70,7 +55,11 @@ def test_a_region_that_starts_while_the_program_is_told_to_end_is_ended(
         return started[-1]
 
     monkeypatch.setattr(processes, "subprocess", _Subprocess(popen))
-    with pytest.raises(KeyboardInterrupt), ProcessCluster(["us"]) as cluster:
+    with (
+        handled_by(INTERRUPTS, signal.SIGTERM),
+        pytest.raises(KeyboardInterrupt),
+        ProcessCluster(["us"]) as cluster,
+    ):
         cluster.start("us")
     assert started[0].poll() is not None
 
