@@ -263,7 +263,7 @@ def find(
 def named(places: list[RegionAddress], name: str) -> RegionAddress:
     """The region with that name or id, otherwise with that name in another case.
 
-    CliError, with the names there are, if no region matches.
+    UsageError, with the names there are, if no region matches.
     """
     for place in places:
         if place.name == name or str(place.region_id) == name:
@@ -271,6 +271,6 @@ def named(places: list[RegionAddress], name: str) -> RegionAddress:
     for place in places:
         if place.name.lower() == name.lower():
             return place
-    raise CliError(
+    raise UsageError(
         f"no region '{name}' here; there are {', '.join(place.name for place in places)}"
     )

@@ -15,6 +15,7 @@ from anabranch.region import inspection
 from anabranch.region.damaged_log import Salvaged
 from anabranch.region.engine.errors import StorageError
 from anabranch.region.inspection import Inspection
+from anabranch.region.stored_identity import read_identity
 
 _Directory = Annotated[
     Path, typer.Argument(metavar="DIR", help="The data directory of a region.", show_default=False)
@@ -57,6 +58,10 @@ def backup(
     The command runs on the machine that holds the data directory.
     """
     directory = data or _directory_of(region, cluster)
+    if file.exists():
+        raise UsageError(f"{file} exists already; a backup overwrites nothing")
+    if data is not None:
+        _require_region(data, region)
     try:
         found = asyncio.run(inspection.back_up(_existing(directory), file))
     except StorageError as error:
@@ -160,6 +165,16 @@ def _existing(directory: Path) -> Path:
     if not directory.is_dir():
         raise UsageError(f"there is no directory {directory}")
     return directory
+
+
+def _require_region(directory: Path, region: str) -> None:
+    """Raises UsageError if the directory holds the data of another region than that named."""
+    try:
+        found = read_identity(_existing(directory))
+    except StorageError as error:
+        raise CliError(str(error)) from None
+    if found is not None and region.lower() not in (found.name.lower(), str(found.region_id)):
+        raise UsageError(f"{directory} holds the data of {found.name}, not of {region}")
 
 
 def _directory_of(region: str, cluster: Path | None) -> Path:

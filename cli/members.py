@@ -36,6 +36,11 @@ def lost(
             raise
         gone = None
     told = [place for place in places if place is not gone]
+    if not told:
+        raise CliError(
+            f"there is no other region to tell that {name} is gone for good; with --at, give the"
+            " addresses of the others"
+        )
     if not yes:
         typer.confirm(
             f"{name} must never come back with its old data. Is it gone for good?", abort=True

@@ -49,6 +49,7 @@ def record(
         raise UsageError(f"{out} exists; --force writes over it")
     if not out.parent.is_dir():
         raise UsageError(f"there is no directory {out.parent}")
+    _try_file(out)
     end_as_after_ctrl_c()
     from anabranch.sim.scenario.cluster import ClusterError
     from anabranch.sim.scenario.live import LiveCluster
@@ -63,6 +64,7 @@ def record(
     except ClusterError as error:
         raise CliError(str(error)) from None
     proxies = Proxies(session, password, lambda line: print(harmless(line), file=sys.stderr))
+    problems: list[str] = []
     try:
         if not shell:
             for region, port in proxies.open().items():
@@ -71,10 +73,25 @@ def record(
     except KeyboardInterrupt:
         print(file=sys.stderr)
     except ClusterError as error:
-        print(f"the recording ends: {harmless(str(error))}", file=sys.stderr)
+        problems.append(f"the recording ended early: {error}")
     finally:
-        _finish(session, proxies, out)
+        problems += _finish(session, proxies, out)
+        for problem in problems:
+            print(harmless(problem), file=sys.stderr)
     _check(out)
+    if problems:
+        raise typer.Exit(1)
+
+
+def _try_file(out: Path) -> None:
+    """Raises UsageError if the file cannot be written; a recording is not to find that out."""
+    existed = out.exists()
+    try:
+        out.open("ab").close()
+        if not existed:
+            out.unlink()
+    except OSError as error:
+        raise UsageError(f"cannot write {out}: {error.strerror}") from None
 
 
 def _read_lines(prompt: Prompt, proxies: Proxies) -> None:
@@ -97,19 +114,34 @@ def _read_lines(prompt: Prompt, proxies: Proxies) -> None:
             print(harmless(text), flush=True)
 
 
-def _finish(session: Session, proxies: Proxies, out: Path) -> None:
-    """Writes the file, and opens the links again."""
+def _finish(session: Session, proxies: Proxies, out: Path) -> list[str]:
+    """Opens the links again, and writes the file. Returns what was not restored.
+
+    CliError if the file cannot be written; the recording is on stdout then.
+    """
     from anabranch.sim.scenario.cluster import ClusterError
 
+    problems: list[str] = []
     proxies.close()
     with proxies.lock:
-        out.write_text(session.text(), encoding="utf-8")
-        for note in session.notes:
-            print(f"note: {harmless(note)}", file=sys.stderr)
+        text = session.text()
         try:
             session.close()
         except ClusterError as error:
-            print(f"links or settings were not restored: {harmless(str(error))}", file=sys.stderr)
+            problems.append(
+                f"links or settings were not restored: {error}. `anabranch link heal` opens the"
+                " links once these regions can be reached"
+            )
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        print(text)
+        for problem in problems:
+            print(harmless(problem), file=sys.stderr)
+        raise CliError(f"cannot write {out}: {error.strerror}; the recording is above") from None
+    for note in session.notes:
+        print(f"note: {harmless(note)}", file=sys.stderr)
+    return problems
 
 
 def _check(out: Path) -> None:

@@ -96,7 +96,10 @@ def settings_page() -> str:
         "",
         "## Behaviour of a region",
         "",
-        *(f"`{alias}` is short for `{name}`." for alias, name in ALIASES.items()),
+        *(
+            f"`{alias}` is short for `{name}` everywhere but in CONFIG GET and CONFIG SET."
+            for alias, name in ALIASES.items()
+        ),
         "",
         "| setting | default | takes | at run time | means | [rule](semantics.md) |",
         "|---|---|---|---|---|---|",

@@ -33,6 +33,7 @@ Reading order:
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -51,6 +52,8 @@ def main(
     drawing: Drawing | None = None,
 ) -> int:
     """Runs files and directories, prints each outcome, and returns an exit status: 0 if all passed.
+
+    The status is 1 if a scenario failed, or if the cluster cannot run them.
 
     The scenarios run in virtual time; with `live`, on regions started for the purpose; with
     `addresses` (HOST:PORT of every region), on an existing, empty cluster, which may ask for the
@@ -74,7 +77,7 @@ def main(
             else run_virtually(paths, report, drawing)
         )
     except ClusterError as error:
-        print(f"scenarios cannot run: {error}")
-        return 2
+        print(f"scenarios cannot run: {error}", file=sys.stderr)
+        return 1
     print(f"{counted(ran, 'scenario')}, {failed} failed, {time.monotonic() - begun:.1f} s")
     return 1 if failed else 0

@@ -352,14 +352,29 @@ class LiveCluster:
         return self._setting(region, name)
 
     def release(self) -> None:
-        """Opens all links, restores all settings, and disconnects; the data stays."""
+        """Opens all links, restores all settings, and disconnects; the data stays.
+
+        ClusterError, once that is done with all others, if some regions do not take it.
+        """
         self._drop_clients()
-        for (region, name), value in self._originals.items():
-            self._admin_ok(region, "CONFIG", "SET", name, value)
+        problems: list[str] = []
+        for region in self.endpoints:
+            try:
+                self._release(region)
+            except ClusterError as error:
+                problems.append(f"{self.endpoints[region].name}: {error}")
         self._originals = {}
         self._closed = {}
-        self.open_links(self._all_links(), waits=False)
         self.disconnect()
+        if problems:
+            raise ClusterError("; ".join(problems))
+
+    def _release(self, region: int) -> None:
+        """Restores the settings of one region, and opens the links by which it receives."""
+        for (one, name), value in self._originals.items():
+            if one == region:
+                self._admin_ok(region, "CONFIG", "SET", name, value)
+        self.open_links([link for link in self._all_links() if link[0] == region], waits=False)
 
     def disconnect(self) -> None:
         """Closes all connections."""

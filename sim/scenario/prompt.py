@@ -58,6 +58,8 @@ class Prompt:
             return ""
         if word.lower() in ("help", "?"):
             return HELP
+        if word.lower() == "wait":
+            raise Refused("a time has a unit: `wait 300 ms` or `wait 2 s`")
         regions = [self._region(name) for name in names]
         if word.lower() == "sync":
             self._session.sync(regions)

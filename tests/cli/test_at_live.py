@@ -54,7 +54,9 @@ def test_a_region_that_is_named_twice(new_cluster: NewCluster) -> None:
     assert code == 2 and lines == [] and "are one region, us" in problems
 
 
-def test_a_cluster_file_with_swapped_addresses(new_cluster: NewCluster, tmp_path: Path) -> None:
+def test_a_cluster_file_with_swapped_addresses(
+    new_cluster: NewCluster, tmp_path: Path, free_port: int
+) -> None:
     """`link cut` once cut other links than it said, and `member lost` declared another region
     lost."""
     cluster = new_cluster()
@@ -69,7 +71,12 @@ def test_a_cluster_file_with_swapped_addresses(new_cluster: NewCluster, tmp_path
     ]
     # Some editors put a mark before UTF-8.
     file.write_text("\ufeff" + "\n".join(rows), encoding="utf-8")
-    for words in (["status"], ["link", "cut", "us", "eu"], ["member", "lost", "us", "--yes"]):
+    for words in (
+        ["status"],
+        ["link", "cut", "us", "eu"],
+        ["member", "lost", "us", "--yes"],
+        ["console", "--listen", f"127.0.0.1:{free_port}"],
+    ):
         line = [*build.command(), *words, "--cluster", str(file)]
         ended = subprocess.run(
             line, capture_output=True, text=True, env=child_env(), timeout=100, check=False

@@ -122,6 +122,9 @@ def test_a_backup_is_made_checked_and_restored(data: Path, tmp_path: Path) -> No
     assert [one.name for one in tmp_path.iterdir() if one.name.startswith(".")] == []
     assert "exists already" in message_of(anabranch("backup", "us", file, "--data", data))
     assert "has a database already" in message_of(anabranch("restore", file, "--data", data))
+    other = anabranch("backup", "eu", tmp_path / "eu.backup", "--data", data)
+    assert f"{data} holds the data of us, not of eu" in message_of(other)
+    assert other.exception.exit_code == 2 and not (tmp_path / "eu.backup").exists()
     result = anabranch("restore", file, "--data", elsewhere)
     assert result.exit_code == 0 and "recovers from the other regions" in result.output
     for moved in (True, False):

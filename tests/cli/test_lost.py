@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from anabranch.cli import export
+from anabranch.cli import export, members
 from anabranch.cli.addresses import RegionAddress
 from anabranch.cli.client import PeerFacts, RegionClient
 from anabranch.cli.errors import CliError
@@ -53,6 +53,13 @@ class FakeRegion:
 
 def lost(*regions: FakeRegion) -> set[int]:
     return lost_regions(cast("list[RegionClient]", regions))
+
+
+def test_with_no_other_region_nobody_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command did nothing, without a word and with code 0."""
+    monkeypatch.setattr(members, "find", lambda *_: [RegionAddress("us", 1, "a:1")])
+    with pytest.raises(CliError, match="no other region to tell that us is gone for good"):
+        members.lost("us", yes=True)
 
 
 def test_a_lost_region_says_so_or_others_say_it() -> None:

@@ -87,7 +87,7 @@ def test_regions_are_named_by_name_id_or_other_case() -> None:
     all_places = [RegionAddress("us", 1, "a:1"), RegionAddress("EU", 2, "a:2")]
     assert addresses.named(all_places, "us") is all_places[0]
     assert addresses.named(all_places, "2") is addresses.named(all_places, "eu") is all_places[1]
-    with pytest.raises(CliError, match="no region 'ap' here; there are us, EU"):
+    with pytest.raises(UsageError, match="no region 'ap' here; there are us, EU"):
         addresses.named(all_places, "ap")
 
 

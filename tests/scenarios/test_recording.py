@@ -17,6 +17,9 @@ import pytest
 import redis
 
 from anabranch import build
+from anabranch.cli.errors import CliError
+from anabranch.cli.recording import _finish
+from anabranch.sim.scenario.cluster import ClusterError
 from anabranch.sim.scenario.expectation import ErrorText, Row
 from anabranch.sim.scenario.live import Endpoint, LiveCluster
 from anabranch.sim.scenario.parser import load
@@ -320,6 +323,53 @@ def test_the_command_writes_a_file_that_passes(
     assert again.returncode == 2 and "exists; --force writes over it" in again.stderr
 
 
+def are_up(regions: dict[int, Endpoint]) -> bool:
+    cluster = LiveCluster(regions)
+    try:
+        states = cluster.links(list(regions))
+    finally:
+        cluster.disconnect()
+    return all(state != "down" for links in states.values() for state in links.values())
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_the_session(
+    regions: dict[int, Endpoint], tmp_path: Path
+) -> None:
+    """The session was lost, and all links stayed cut."""
+    result = record(regions, tmp_path, "us> XADD k * a 1\nquit\n", "--force")
+    assert result.returncode == 2 and f"cannot write {tmp_path}: Is a directory" in result.stderr
+    assert are_up(regions)
+
+
+def test_a_recording_is_not_lost_with_its_file(
+    regions: dict[int, Endpoint], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The disk may fill up while the session goes on."""
+    cluster = LiveCluster(regions)
+    cluster.clear()
+    session = Session(cluster, "Typed")
+    say(session, 1, "XADD", "k", "*", "a", "1")
+    with pytest.raises(CliError, match="cannot write .*; the recording is above"):
+        _finish(session, Proxies(session, None, print), tmp_path)
+    assert "`XADD k" in capsys.readouterr().out
+    assert are_up(regions)
+
+
+def test_links_of_the_other_regions_are_opened_if_one_is_gone(tmp_path: Path) -> None:
+    """The first region that did not answer ended it, and the others stayed cut from each other."""
+    with ProcessCluster(NAMES) as processes:
+        processes.start_all()
+        regions = {
+            one.region_id: Endpoint(one.name, HOST, one.resp_port)
+            for one in processes.regions.values()
+        }
+        session = Session(LiveCluster(regions), "A test")
+        processes.terminate("us")
+        with pytest.raises(ClusterError, match="^us: "):
+            session.close()
+        assert are_up({one: end for one, end in regions.items() if end.name != "us"})
+
+
 def test_the_command_wants_an_empty_cluster(regions: dict[int, Endpoint], tmp_path: Path) -> None:
     cluster = LiveCluster(regions)
     cluster.clear()
@@ -378,6 +428,7 @@ def test_wrong_lines_are_told(session: Session) -> None:
         ("mars> XLEN k", "no region 'mars' here; there are us, eu, ap"),
         ("sync us", "sync needs two regions"),
         ("what", "a line is `us> COMMAND`"),
+        ("wait 300", "a time has a unit: `wait 300 ms`"),
         ("us 100> XLEN k", "a label up to 99"),
         ("us> XADD 'k", "a quote is not closed"),
     ):
