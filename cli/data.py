@@ -42,6 +42,8 @@ def check(directory: _Directory) -> None:
             + f"\n`anabranch repair {directory}` rebuilds the region from the other regions"
         )
     print(f"{directory} is sound: {_described(found)}")
+    if found.repaired is not None:
+        print(_waiting(found.repaired))
 
 
 def backup(
@@ -106,6 +108,8 @@ def repair(
         found = _run_inspect(directory)
         if not found.findings:
             print(f"{directory} is sound, nothing to repair: {_described(found)}")
+            if found.repaired is not None:
+                print(_waiting(found.repaired))
             return
         print("\n  ".join([f"{directory} is damaged:", *found.findings]))
         if len(found.members) == 1:
@@ -131,10 +135,23 @@ def repair(
 def _salvage_described(salvaged: Optional[Salvaged]) -> str:
     if salvaged is None:
         return "The identity of the region is damaged, so nothing of its log is kept."
+    carried = f" and {salvaged.carried:,} that a former repair had kept" if salvaged.carried else ""
     return (
-        f"{_count(salvaged.blocks, 'sound block')} of its effect log"
-        f" {'is' if salvaged.blocks == 1 else 'are'} kept, with effects of its own up to"
+        f"{_count(salvaged.blocks, 'sound block')} of its effect log{carried}"
+        f" {'is' if salvaged.blocks + salvaged.carried == 1 else 'are'} kept, with effects of its"
+        " own up to"
         f" {salvaged.last:,}; {_count(salvaged.unreadable, 'block')} of the log cannot be read."
+    )
+
+
+def _waiting(kept: Salvaged) -> str:
+    """What is true of a directory that was repaired and has not been started since."""
+    return (
+        "It was repaired and waits for its start:"
+        f" {_count(kept.carried, 'block')} of its former effect log"
+        f" {'is' if kept.carried == 1 else 'are'} kept, with effects of its own up to"
+        f" {kept.last:,}. Start the region as usual: it recovers from the other regions before it"
+        " takes writes."
     )
 
 

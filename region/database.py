@@ -320,6 +320,18 @@ class Database:
         except sqlite3.Error as error:
             raise _failure(f"cannot read {self.path}", error) from error
 
+    async def salvage_figures(self, own: int) -> tuple[int, int]:
+        """The number of blocks in the salvage, and the highest counter of the effects of `own`.
+
+        Raises:
+            StorageError: The file cannot be read.
+        """
+        try:
+            ((blocks, last),) = await self._read(salvage.FIGURES, (own,))
+        except sqlite3.Error as error:
+            raise _failure(f"cannot read {self.path}", error) from error
+        return blocks, last
+
     # -- writing
 
     async def write(self, statements: Sequence[schema.Statement]) -> None:

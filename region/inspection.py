@@ -40,7 +40,9 @@ class Inspection:
     """What a look at a data directory found. `findings` say what is damaged; none if all is sound.
 
     `name` and `cluster` are those of the region, empty if they could not be read. `members` are
-    the names of the members that are not lost.
+    the names of the members that are not lost. `repaired` is set if `set_aside` has made the
+    database and the region has not started since: the blocks that wait in its salvage, and the
+    highest counter of its own effects in them.
     """
 
     def __init__(self) -> None:
@@ -48,6 +50,7 @@ class Inspection:
         self.name = ""
         self.cluster = ""
         self.members: list[str] = []
+        self.repaired: Optional[Salvaged] = None
         self.position = 0
         self.keys = 0
         self.entries = 0
@@ -78,7 +81,9 @@ async def inspect(directory: Path) -> Inspection:
     finally:
         await database.close()
     if wal_damage or not inspection.findings:
-        missing = missing_commits(wal_damage, inspection.position, files.read_mark())
+        # The mark of a rebuilt database is that of the damaged one, until the next start.
+        mark = files.read_mark() if inspection.repaired is None else 0
+        missing = missing_commits(wal_damage, inspection.position, mark)
         if missing:
             inspection.find(missing)
     return inspection
@@ -100,6 +105,11 @@ async def _read_all(database: Database, inspection: Inspection) -> None:
     inspection.position = stored.position
     inspection.keys = len(stored.keyspace.keys)
     inspection.entries = sum(stream.length() for stream in stored.keyspace.keys.values())
+    # Every start writes a life. A backup has one, and a database that was rebuilt has none.
+    if stored.number("restored") and not stored.number("life"):
+        inspection.repaired = Salvaged()
+        figures = await database.salvage_figures(own)
+        inspection.repaired.carried, inspection.repaired.last = figures
 
 
 async def back_up(directory: Path, target: Path) -> Inspection:
