@@ -446,8 +446,9 @@ class Database:
 
 
 def cannot_write(error: BaseException) -> bool:
-    """Whether the cause of an error is that SQLite could not write a file."""
-    return getattr(error.__cause__, "sqlite_errorcode", 0) & 0xFF in _WRITE_CODES
+    """Whether an error, or its cause, is that SQLite could not write a file."""
+    found = error if isinstance(error, sqlite3.Error) else error.__cause__
+    return getattr(found, "sqlite_errorcode", 0) & 0xFF in _WRITE_CODES
 
 
 def _failure(what: str, error: Exception) -> StorageError:

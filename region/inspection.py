@@ -6,6 +6,7 @@ it starts (S13.7).
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import sqlite3
@@ -21,8 +22,9 @@ from anabranch.region.data_files import (
     give_to_owner,
     missing_commits,
     read_only_uri,
+    write_problem,
 )
-from anabranch.region.database import FILE_NAME, Database
+from anabranch.region.database import FILE_NAME, Database, cannot_write
 from anabranch.region.engine.errors import Damaged, StorageError
 from anabranch.region.engine.settings import Settings
 from anabranch.region.starting import replay_limits, stored_members
@@ -78,6 +80,9 @@ async def inspect(directory: Path) -> Inspection:
         await _read_all(database, inspection)
     except Damaged as error:
         inspection.find(str(error))
+    except StorageError as error:
+        problem = await asyncio.to_thread(_problem, error, directory)
+        raise StorageError(f"{error}{problem}") from error
     finally:
         await database.close()
     if wal_damage or not inspection.findings:
@@ -135,7 +140,8 @@ async def back_up(directory: Path, target: Path) -> Inspection:
             _sync(copy)
             copy.rename(target)
     except (OSError, sqlite3.Error) as error:
-        raise StorageError(f"cannot back up {directory} to {target}: {error}") from error
+        problem = f"{_told(error)}{_problem(error, directory, target.parent)}"
+        raise StorageError(f"cannot back up {directory} to {target}: {problem}") from error
     return inspection
 
 
@@ -163,7 +169,8 @@ async def restore(file: Path, directory: Path) -> Inspection:
         (directory / MARK_NAME).unlink(missing_ok=True)
         give_to_owner(directory)
     except (OSError, sqlite3.Error) as error:
-        raise StorageError(f"cannot restore {file} to {directory}: {error}") from error
+        problem = f"{_told(error)}{_problem(error, directory)}"
+        raise StorageError(f"cannot restore {file} to {directory}: {problem}") from error
     return inspection
 
 
@@ -193,7 +200,8 @@ def set_aside(directory: Path) -> tuple[Path, Optional[Salvaged]]:
             rebuilt.rename(path)
         give_to_owner(directory)
     except (OSError, sqlite3.Error) as error:
-        raise StorageError(f"cannot move the files in {directory}: {error}") from error
+        problem = f"{_told(error)}{_problem(error, directory)}"
+        raise StorageError(f"cannot move the files in {directory}: {problem}") from error
     return aside, salvaged
 
 
@@ -224,6 +232,32 @@ def _sound_meta(path: Path) -> dict[str, bytes]:
     except sqlite3.Error:
         pass  # What was read until then is sound.
     return kept
+
+
+def _told(error: Exception) -> str:
+    """The words of an error. A temporary file that it names is gone, and is left out."""
+    if not isinstance(error, OSError):
+        return str(error)
+    text = error.strerror or str(error)
+    # With two names it may be either file.
+    if error.filename is None or error.filename2 is not None or not os.path.exists(error.filename):
+        return text
+    return f"{text}: {os.fsdecode(error.filename)}"
+
+
+def _problem(error: Exception, *directories: Path) -> str:
+    """How to go on if files cannot be written in one of these directories; empty if they can.
+
+    SQLite makes files beside a database even to read it. Where it cannot, its error is the one of a
+    broken disk.
+    """
+    if not isinstance(error, OSError) and not cannot_write(error):
+        return ""
+    for directory in directories:
+        problem = write_problem(directory)
+        if problem:
+            return f"; no file can be written in {directory}: {problem}"
+    return ""
 
 
 async def _require_sound(directory: Path) -> Inspection:
