@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -10,7 +12,7 @@ import typer
 
 from anabranch.cli.addresses import DEFAULT_DATA, FILE_NAME, ClusterOption, named, read_file
 from anabranch.cli.errors import CliError, UsageError
-from anabranch.cli.serve import locked
+from anabranch.cli.serve import LOCK_NAME, locked
 from anabranch.region import inspection
 from anabranch.region.damaged_log import Salvaged
 from anabranch.region.engine.errors import StorageError
@@ -84,7 +86,7 @@ def restore(
     """
     if not file.is_file():
         raise UsageError(f"there is no file {file}")
-    with locked(data):
+    with _unmade_if_it_fails(data), locked(data):
         try:
             found = asyncio.run(inspection.restore(file, data))
         except StorageError as error:
@@ -130,6 +132,21 @@ def repair(
         "Start the region as usual: it recovers from the other regions before it takes writes."
         " Its log says what it could not save. Delete these files when it serves again."
     )
+
+
+@contextmanager
+def _unmade_if_it_fails(directory: Path) -> Iterator[None]:
+    """Removes the directories that a command made up to this one, and its lock, if it fails."""
+    made = [one for one in (directory, *directory.parents) if not one.exists()]
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            if made:
+                (directory / LOCK_NAME).unlink(missing_ok=True)
+            for one in made:
+                one.rmdir()
+        raise
 
 
 def _salvage_described(salvaged: Optional[Salvaged]) -> str:

@@ -131,12 +131,14 @@ async def back_up(directory: Path, target: Path) -> Inspection:
         raise StorageError(f"there is no {FILE_NAME} in {directory}")
     if target.exists():
         raise StorageError(f"{target} exists already; a backup overwrites nothing")
+    if not target.parent.is_dir():
+        raise StorageError(f"there is no directory {target.parent} for the backup")
     try:
         with tempfile.TemporaryDirectory(prefix=".backup-", dir=target.parent) as temporary:
             copy = Path(temporary) / FILE_NAME
             with closing(sqlite3.connect(read_only_uri(source), uri=True)) as database:
                 database.execute("VACUUM INTO ?", (str(copy),))
-            inspection = await _require_sound(Path(temporary))
+            inspection = await _require_sound(Path(temporary), source)
             _sync(copy)
             copy.rename(target)
     except (OSError, sqlite3.Error) as error:
@@ -161,7 +163,7 @@ async def restore(file: Path, directory: Path) -> Inspection:
         with tempfile.TemporaryDirectory(prefix=".restore-", dir=directory) as temporary:
             copy = Path(temporary) / FILE_NAME
             shutil.copyfile(file, copy)
-            inspection = await _require_sound(Path(temporary))
+            inspection = await _require_sound(Path(temporary), file)
             with closing(sqlite3.connect(copy)) as database, database:
                 database.execute(*schema.meta("restored", b"1"))
             _sync(copy)
@@ -260,10 +262,20 @@ def _problem(error: Exception, *directories: Path) -> str:
     return ""
 
 
-async def _require_sound(directory: Path) -> Inspection:
-    inspection = await inspect(directory)
+async def _require_sound(directory: Path, original: Path) -> Inspection:
+    """Inspects a copy in a temporary directory. Errors name the file that was copied.
+
+    Raises:
+        StorageError: The copy cannot be read, or is not the database of a region.
+        Damaged: The copy is damaged.
+    """
+    copy, name = str(directory / FILE_NAME), str(original)
+    try:
+        inspection = await inspect(directory)
+    except StorageError as error:
+        raise StorageError(str(error).replace(copy, name)) from error
     if inspection.findings:
-        raise Damaged("; ".join(inspection.findings))
+        raise Damaged("; ".join(inspection.findings).replace(copy, name))
     return inspection
 
 

@@ -142,16 +142,48 @@ def test_a_damaged_backup_is_refused_and_leaves_nothing(data: Path, tmp_path: Pa
     assert "damaged" in message_of(anabranch("restore", file, "--data", elsewhere))
     assert not (elsewhere / FILE_NAME).exists()
     assert "no file" in message_of(anabranch("restore", tmp_path / "none", "--data", elsewhere))
+    text = tmp_path / "text"
+    text.write_text("no database")
+    for new in (elsewhere, tmp_path / "not" / "yet"):
+        message = message_of(anabranch("restore", text, "--data", new))
+        assert f"{text}: file is not a database" in message
+        assert ".restore-" not in message
+        assert not new.exists()
+    assert not (tmp_path / "not").exists()
+    with closing(sqlite3.connect(tmp_path / "other")) as database, database:
+        database.execute("CREATE TABLE meta (name TEXT, value BLOB, sum INTEGER)")
+    message = message_of(anabranch("restore", tmp_path / "other", "--data", elsewhere))
+    assert message == f"{tmp_path / 'other'} is not the database of a region"
+
+
+def test_a_restore_that_fails_leaves_a_directory_that_was_there(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no database")
-    assert "not a database" in message_of(
-        anabranch("restore", tmp_path / "text", "--data", elsewhere)
-    )
+    (tmp_path / "there").mkdir()
+    message_of(anabranch("restore", tmp_path / "text", "--data", tmp_path / "there"))
+    assert (tmp_path / "there").is_dir()
+
+
+def test_a_backup_into_no_directory(data: Path, tmp_path: Path) -> None:
+    """The error named a temporary directory, with ``[Errno 2]``."""
+    message = message_of(anabranch("backup", "us", tmp_path / "no" / "file", "--data", data))
+    assert message == f"there is no directory {tmp_path / 'no'} for the backup"
+
+
+@pytest.mark.parametrize(("key", "text"), [(b"orders", "orders"), (b"a\x1b\xff", "a\\x1b\\xff")])
+def test_a_damaged_key_is_shown_as_in_other_commands(data: Path, key: bytes, text: str) -> None:
+    """It was a literal of Python, such as ``b'orders'``."""
+    with closing(sqlite3.connect(data / FILE_NAME)) as database, database:
+        found = database.execute("UPDATE key_state SET key = ?", (key,)).rowcount
+        database.execute("DELETE FROM part")
+    assert found == 1
+    assert f"the checkpoint of key {text} is damaged" in message_of(anabranch("check", data))
 
 
 def test_a_backup_of_a_damaged_region_is_refused(data: Path, tmp_path: Path) -> None:
     flip_in(data / FILE_NAME, b"us=1,eu=2")
     file = tmp_path / "us.backup"
-    assert "damaged" in message_of(anabranch("backup", "us", file, "--data", data))
+    message = message_of(anabranch("backup", "us", file, "--data", data))
+    assert "damaged" in message and ".backup-" not in message
     assert not file.exists()
 
 
