@@ -16,6 +16,7 @@ Reading order:
 - `answers`: vectors, members and INFO in the answers of a region.
 - `escapes`: any bytes as text that is safe to show, and back.
 - `plural`: counts with their nouns, for messages.
+- `whole_file`: files that are replaced as a whole.
 - `__main__`: the entry point of the command and of `python -m anabranch`.
 """
 

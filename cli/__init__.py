@@ -7,7 +7,7 @@ Reading order:
 - `signatures`: options that several commands share.
 - `errors`: the errors that end a command, with their exit codes.
 - `interrupting`: how signals end a command that has something to end first.
-- `files`: checks of files that commands write.
+- `files`: checks of files that commands write, and their names in errors.
 - `terminal`: escapes of control characters, counts with nouns, columns.
 - `addresses`: finds the regions of a running cluster.
 - `passwords`: finds the password of the regions.

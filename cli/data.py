@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -10,7 +12,7 @@ import typer
 
 from anabranch.cli.addresses import DEFAULT_DATA, FILE_NAME, ClusterOption, named, read_file
 from anabranch.cli.errors import CliError, UsageError
-from anabranch.cli.serve import locked
+from anabranch.cli.serve import LOCK_NAME, locked
 from anabranch.region import inspection
 from anabranch.region.damaged_log import Salvaged
 from anabranch.region.engine.errors import StorageError
@@ -43,6 +45,8 @@ def check(directory: _Directory) -> None:
             + f"\n`anabranch repair {directory}` rebuilds the region from the other regions"
         )
     print(f"{directory} is sound: {_described(found)}")
+    if found.repaired is not None:
+        print(_waiting(found.repaired))
 
 
 def backup(
@@ -87,7 +91,7 @@ def restore(
     """
     if not file.is_file():
         raise UsageError(f"there is no file {file}")
-    with locked(data):
+    with _unmade_if_it_fails(data), locked(data):
         try:
             found = asyncio.run(inspection.restore(file, data))
         except StorageError as error:
@@ -111,6 +115,8 @@ def repair(
         found = _run_inspect(directory)
         if not found.findings:
             print(f"{directory} is sound, nothing to repair: {_described(found)}")
+            if found.repaired is not None:
+                print(_waiting(found.repaired))
             return
         print("\n  ".join([f"{directory} is damaged:", *found.findings]))
         if len(found.members) == 1:
@@ -133,13 +139,41 @@ def repair(
     )
 
 
+@contextmanager
+def _unmade_if_it_fails(directory: Path) -> Iterator[None]:
+    """Removes the directories that a command made up to this one, and its lock, if it fails."""
+    made = [one for one in (directory, *directory.parents) if not one.exists()]
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            if made:
+                (directory / LOCK_NAME).unlink(missing_ok=True)
+            for one in made:
+                one.rmdir()
+        raise
+
+
 def _salvage_described(salvaged: Optional[Salvaged]) -> str:
     if salvaged is None:
         return "The identity of the region is damaged, so nothing of its log is kept."
+    carried = f" and {salvaged.carried:,} that a former repair had kept" if salvaged.carried else ""
     return (
-        f"{_count(salvaged.blocks, 'sound block')} of its effect log"
-        f" {'is' if salvaged.blocks == 1 else 'are'} kept, with effects of its own up to"
+        f"{_count(salvaged.blocks, 'sound block')} of its effect log{carried}"
+        f" {'is' if salvaged.blocks + salvaged.carried == 1 else 'are'} kept, with effects of its"
+        " own up to"
         f" {salvaged.last:,}; {_count(salvaged.unreadable, 'block')} of the log cannot be read."
+    )
+
+
+def _waiting(kept: Salvaged) -> str:
+    """What is true of a directory that was repaired and has not been started since."""
+    return (
+        "It was repaired and waits for its start:"
+        f" {_count(kept.carried, 'block')} of its former effect log"
+        f" {'is' if kept.carried == 1 else 'are'} kept, with effects of its own up to"
+        f" {kept.last:,}. Start the region as usual: it recovers from the other regions before it"
+        " takes writes."
     )
 
 

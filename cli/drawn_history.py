@@ -15,6 +15,7 @@ from anabranch.study.diagram.narrowing import EVENTS_MAX, TooManyEvents
 from anabranch.study.history.events import Telling
 from anabranch.study.history.steps import Answer
 from anabranch.study.history.timeline import NoEvents, Range, timeline_of
+from anabranch.whole_file import write_whole
 
 # Events that each region tells. A drawing has fewer; the rest tells what became of them.
 _TOLD_MAX: Final = 1000
@@ -51,7 +52,7 @@ def draw_history(
         raise CliError(_too_many(error)) from error
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_bytes(text.encode())
+        write_whole(out, text.encode())
     except OSError as error:
         raise CliError(f"{out} cannot be written: {error.strerror or error}") from error
 

@@ -138,7 +138,8 @@ def locked(data: Path, lock_name: str = LOCK_NAME, holder: str = "a region") -> 
     """
     try:
         data.mkdir(parents=True, exist_ok=True)
-        lock = (data / lock_name).open("a+")
+        # Without a buffer: what could not be written would be tried once more at the end.
+        lock = (data / lock_name).open("ab+", buffering=0)
     except OSError as error:
         raise CliError(f"cannot use the data directory {data}: {error.strerror}") from None
     with lock:
@@ -146,14 +147,16 @@ def locked(data: Path, lock_name: str = LOCK_NAME, holder: str = "a region") -> 
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             lock.seek(0)
-            pid = lock.read().strip()
+            pid = lock.read().decode(errors="replace").strip()
             raise CliError(
                 f"{data} is in use by {holder} that runs already (process {pid or 'unknown'}):"
                 " stop it, or take another --data"
             ) from None
-        lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
+        try:
+            lock.truncate(0)
+            lock.write(str(os.getpid()).encode())
+        except OSError as error:
+            raise CliError(f"cannot write into {data}: {error.strerror}") from None
         yield
 
 

@@ -14,6 +14,7 @@ import typer
 from anabranch.cli.errors import CliError, UsageError
 from anabranch.cli.files import checked_json
 from anabranch.cli.terminal import coloured
+from anabranch.whole_file import write_whole
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -180,7 +181,7 @@ def simulate(
     )
     if json_file is not None:
         try:
-            json_file.write_text(json.dumps(tally.as_json(), indent=1) + "\n", encoding="utf-8")
+            write_whole(json_file, (json.dumps(tally.as_json(), indent=1) + "\n").encode())
         except OSError as error:
             raise CliError(f"{json_file} cannot be written: {error.strerror}") from error
     raise typer.Exit(1 if tally.failed else 0)

@@ -28,6 +28,7 @@ from anabranch.cli.addresses import (
 )
 from anabranch.cli.console import DEFAULT_PORT, page_address
 from anabranch.cli.errors import CliError, UsageError
+from anabranch.cli.files import placed
 from anabranch.cli.ports import listen_error
 from anabranch.cli.serve import locked
 from anabranch.cli.supervisor import Console, RegionProcess, Supervisor
@@ -240,7 +241,8 @@ def up(
         # The user wrote this table, if there is one: it stays when the rest is written again.
         file = directory / FILE_NAME
         toxiproxy = toxiproxy_address(file, None) if file.exists() else None
-        write_file(file, CLUSTER, places, config, toxiproxy)
+        with placed(directory):
+            write_file(file, CLUSTER, places, config, toxiproxy)
         processes = [
             RegionProcess(
                 place,

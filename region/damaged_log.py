@@ -35,12 +35,14 @@ _HAS_STAGED: Final = "SELECT EXISTS (SELECT 1 FROM staged)"
 class Salvaged:
     """The figures of a salvage, for operators.
 
-    `last` is the highest counter of the region's own effects in it, `unreadable` the number of
-    places in the log that could not be read.
+    `blocks` is the number of blocks from the log, `carried` the number of those that a former
+    repair had kept. `last` is the highest counter of the region's own effects in both,
+    `unreadable` the number of places that could not be read.
     """
 
     def __init__(self) -> None:
         self.blocks = 0
+        self.carried = 0
         self.last = 0
         self.unreadable = 0
 
@@ -75,11 +77,21 @@ class DamagedLog:
                 figures.unreadable += 1
             else:
                 figures.blocks += 1
-                if block.origin == self._own:
-                    figures.last = max(figures.last, block.last)
+                self._count_own(figures, block)
             yield block
-        # A database that is damaged during a recovery has a salvage of its own.
-        yield from salvage.items_without_index(self._sound_rows("salvage"), self._own)
+        # A database that is damaged before the end of a recovery has a salvage of its own.
+        for block in salvage.items_without_index(self._sound_rows("salvage"), self._own):
+            if not is_gap(block):
+                figures.carried += 1
+                self._count_own(figures, block)
+            elif block.last == salvage.UNKNOWN:
+                # The other gaps were counted by the former repair, or are the floor of its log.
+                figures.unreadable += 1
+            yield block
+
+    def _count_own(self, figures: Salvaged, block: Block) -> None:
+        if block.origin == self._own:
+            figures.last = max(figures.last, block.last)
 
     # -- the parts of the log
 

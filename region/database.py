@@ -320,6 +320,18 @@ class Database:
         except sqlite3.Error as error:
             raise _failure(f"cannot read {self.path}", error) from error
 
+    async def salvage_figures(self, own: int) -> tuple[int, int]:
+        """The number of blocks in the salvage, and the highest counter of the effects of `own`.
+
+        Raises:
+            StorageError: The file cannot be read.
+        """
+        try:
+            ((blocks, last),) = await self._read(salvage.FIGURES, (own,))
+        except sqlite3.Error as error:
+            raise _failure(f"cannot read {self.path}", error) from error
+        return blocks, last
+
     # -- writing
 
     async def write(self, statements: Sequence[schema.Statement]) -> None:
@@ -434,8 +446,9 @@ class Database:
 
 
 def cannot_write(error: BaseException) -> bool:
-    """Whether the cause of an error is that SQLite could not write a file."""
-    return getattr(error.__cause__, "sqlite_errorcode", 0) & 0xFF in _WRITE_CODES
+    """Whether an error, or its cause, is that SQLite could not write a file."""
+    found = error if isinstance(error, sqlite3.Error) else error.__cause__
+    return getattr(found, "sqlite_errorcode", 0) & 0xFF in _WRITE_CODES
 
 
 def _failure(what: str, error: Exception) -> StorageError:

@@ -6,6 +6,7 @@ it starts (S13.7).
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import sqlite3
@@ -21,8 +22,9 @@ from anabranch.region.data_files import (
     give_to_owner,
     missing_commits,
     read_only_uri,
+    write_problem,
 )
-from anabranch.region.database import FILE_NAME, Database
+from anabranch.region.database import FILE_NAME, Database, cannot_write
 from anabranch.region.engine.errors import Damaged, StorageError
 from anabranch.region.engine.settings import Settings
 from anabranch.region.starting import replay_limits, stored_members
@@ -40,7 +42,9 @@ class Inspection:
     """What a look at a data directory found. `findings` say what is damaged; none if all is sound.
 
     `name` and `cluster` are those of the region, empty if they could not be read. `members` are
-    the names of the members that are not lost.
+    the names of the members that are not lost. `repaired` is set if `set_aside` has made the
+    database and the region has not started since: the blocks that wait in its salvage, and the
+    highest counter of its own effects in them.
     """
 
     def __init__(self) -> None:
@@ -48,6 +52,7 @@ class Inspection:
         self.name = ""
         self.cluster = ""
         self.members: list[str] = []
+        self.repaired: Optional[Salvaged] = None
         self.position = 0
         self.keys = 0
         self.entries = 0
@@ -75,10 +80,15 @@ async def inspect(directory: Path) -> Inspection:
         await _read_all(database, inspection)
     except Damaged as error:
         inspection.find(str(error))
+    except StorageError as error:
+        problem = await asyncio.to_thread(_problem, error, directory)
+        raise StorageError(f"{error}{problem}") from error
     finally:
         await database.close()
     if wal_damage or not inspection.findings:
-        missing = missing_commits(wal_damage, inspection.position, files.read_mark())
+        # The mark of a rebuilt database is that of the damaged one, until the next start.
+        mark = files.read_mark() if inspection.repaired is None else 0
+        missing = missing_commits(wal_damage, inspection.position, mark)
         if missing:
             inspection.find(missing)
     return inspection
@@ -100,6 +110,11 @@ async def _read_all(database: Database, inspection: Inspection) -> None:
     inspection.position = stored.position
     inspection.keys = len(stored.keyspace.keys)
     inspection.entries = sum(stream.length() for stream in stored.keyspace.keys.values())
+    # Every start writes a life. A backup has one, and a database that was rebuilt has none.
+    if stored.number("restored") and not stored.number("life"):
+        inspection.repaired = Salvaged()
+        figures = await database.salvage_figures(own)
+        inspection.repaired.carried, inspection.repaired.last = figures
 
 
 async def back_up(directory: Path, target: Path) -> Inspection:
@@ -116,16 +131,19 @@ async def back_up(directory: Path, target: Path) -> Inspection:
         raise StorageError(f"there is no {FILE_NAME} in {directory}")
     if target.exists():
         raise StorageError(f"{target} exists already; a backup overwrites nothing")
+    if not target.parent.is_dir():
+        raise StorageError(f"there is no directory {target.parent} for the backup")
     try:
         with tempfile.TemporaryDirectory(prefix=".backup-", dir=target.parent) as temporary:
             copy = Path(temporary) / FILE_NAME
             with closing(sqlite3.connect(read_only_uri(source), uri=True)) as database:
                 database.execute("VACUUM INTO ?", (str(copy),))
-            inspection = await _require_sound(Path(temporary))
+            inspection = await _require_sound(Path(temporary), source)
             _sync(copy)
             copy.rename(target)
     except (OSError, sqlite3.Error) as error:
-        raise StorageError(f"cannot back up {directory} to {target}: {error}") from error
+        problem = f"{_told(error)}{_problem(error, directory, target.parent)}"
+        raise StorageError(f"cannot back up {directory} to {target}: {problem}") from error
     return inspection
 
 
@@ -145,7 +163,7 @@ async def restore(file: Path, directory: Path) -> Inspection:
         with tempfile.TemporaryDirectory(prefix=".restore-", dir=directory) as temporary:
             copy = Path(temporary) / FILE_NAME
             shutil.copyfile(file, copy)
-            inspection = await _require_sound(Path(temporary))
+            inspection = await _require_sound(Path(temporary), file)
             with closing(sqlite3.connect(copy)) as database, database:
                 database.execute(*schema.meta("restored", b"1"))
             _sync(copy)
@@ -153,7 +171,8 @@ async def restore(file: Path, directory: Path) -> Inspection:
         (directory / MARK_NAME).unlink(missing_ok=True)
         give_to_owner(directory)
     except (OSError, sqlite3.Error) as error:
-        raise StorageError(f"cannot restore {file} to {directory}: {error}") from error
+        problem = f"{_told(error)}{_problem(error, directory)}"
+        raise StorageError(f"cannot restore {file} to {directory}: {problem}") from error
     return inspection
 
 
@@ -183,7 +202,8 @@ def set_aside(directory: Path) -> tuple[Path, Optional[Salvaged]]:
             rebuilt.rename(path)
         give_to_owner(directory)
     except (OSError, sqlite3.Error) as error:
-        raise StorageError(f"cannot move the files in {directory}: {error}") from error
+        problem = f"{_told(error)}{_problem(error, directory)}"
+        raise StorageError(f"cannot move the files in {directory}: {problem}") from error
     return aside, salvaged
 
 
@@ -216,10 +236,46 @@ def _sound_meta(path: Path) -> dict[str, bytes]:
     return kept
 
 
-async def _require_sound(directory: Path) -> Inspection:
-    inspection = await inspect(directory)
+def _told(error: Exception) -> str:
+    """The words of an error. A temporary file that it names is gone, and is left out."""
+    if not isinstance(error, OSError):
+        return str(error)
+    text = error.strerror or str(error)
+    # With two names it may be either file.
+    if error.filename is None or error.filename2 is not None or not os.path.exists(error.filename):
+        return text
+    return f"{text}: {os.fsdecode(error.filename)}"
+
+
+def _problem(error: Exception, *directories: Path) -> str:
+    """How to go on if files cannot be written in one of these directories; empty if they can.
+
+    SQLite makes files beside a database even to read it. Where it cannot, its error is the one of a
+    broken disk.
+    """
+    if not isinstance(error, OSError) and not cannot_write(error):
+        return ""
+    for directory in directories:
+        problem = write_problem(directory)
+        if problem:
+            return f"; no file can be written in {directory}: {problem}"
+    return ""
+
+
+async def _require_sound(directory: Path, original: Path) -> Inspection:
+    """Inspects a copy in a temporary directory. Errors name the file that was copied.
+
+    Raises:
+        StorageError: The copy cannot be read, or is not the database of a region.
+        Damaged: The copy is damaged.
+    """
+    copy, name = str(directory / FILE_NAME), str(original)
+    try:
+        inspection = await inspect(directory)
+    except StorageError as error:
+        raise StorageError(str(error).replace(copy, name)) from error
     if inspection.findings:
-        raise Damaged("; ".join(inspection.findings))
+        raise Damaged("; ".join(inspection.findings).replace(copy, name))
     return inspection
 
 

@@ -19,7 +19,7 @@ import typer
 
 from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, RegionAddress, find
 from anabranch.cli.errors import CliError, Unreachable, UsageError
-from anabranch.cli.files import checked_json
+from anabranch.cli.files import checked_json, placed
 from anabranch.cli.interrupting import end_as_after_ctrl_c
 from anabranch.cli.passwords import find_password
 from anabranch.cli.signatures import as_command, option, own_options
@@ -28,6 +28,7 @@ from anabranch.escapes import one_line
 from anabranch.pipeline.errors import OptionError, PipelineError
 from anabranch.pipeline.jobs.report import Report
 from anabranch.pipeline.jobs.session import LOCAL, is_local, open_session, readable
+from anabranch.whole_file import write_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -236,7 +237,8 @@ def perform(
         raise
     _print(report)
     if json_file is not None:
-        json_file.write_text(json.dumps(report.facts, indent=1) + "\n", encoding="utf-8")
+        with placed(json_file):
+            write_whole(json_file, (json.dumps(report.facts, indent=1) + "\n").encode())
     if not report.passed:
         raise typer.Exit(1)
 

@@ -17,6 +17,7 @@ from anabranch.crdt.local import apply_local, read_records
 from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.snapshot import read_snapshot
 from anabranch.crdt.vector import Vector
+from anabranch.escapes import shown
 from anabranch.region.engine.errors import Damaged, StorageError
 from anabranch.region.engine.rows import BlockRow, RecordsRow, Row, SnapshotRow
 from anabranch.region.storage import sums
@@ -112,7 +113,8 @@ def read_meta(rows: Iterable[tuple[object, object, Optional[int]]]) -> dict[str,
                 raise Malformed("it has other types")
             sums.require(found, sums.of_meta(name, value))
         except (Malformed, ValueError) as error:
-            raise Damaged(f"the row {name!r} of the table meta is damaged: {error}") from error
+            text = shown(name) if isinstance(name, (bytes, str)) else repr(name)
+            raise Damaged(f"the row '{text}' of the table meta is damaged: {error}") from error
         meta[name] = value
     return meta
 

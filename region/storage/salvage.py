@@ -39,6 +39,11 @@ SALVAGED_AFTER: Final = bounded("salvage", "position > ?2")
 HAS_SALVAGE: Final = "SELECT EXISTS (SELECT 1 FROM salvage)"
 # Former builds made no table `salvage`.
 IS_IN_SCHEMA: Final = "SELECT 1 FROM sqlite_master WHERE name = 'salvage'"
+# (the region's id) → the number of blocks, and the highest counter of the region's own effects.
+FIGURES: Final = (
+    "SELECT COUNT(*), COALESCE(MAX(CASE origin WHEN ? THEN last END), 0)"
+    " FROM salvage WHERE LENGTH(body) > 0"
+)
 INSERT_ITEM: Final = f"INSERT INTO salvage ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 # (position, origin, last): an entry of the index of the log.

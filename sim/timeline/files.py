@@ -19,6 +19,7 @@ from anabranch.study.diagram.narrowing import (
     narrowed,
 )
 from anabranch.study.diagram.texts import word
+from anabranch.whole_file import write_whole
 
 SUFFIX: Final = ".svg"
 _RANGE: Final = re.compile(r"(\d+):(\d*)")
@@ -110,6 +111,6 @@ def write(text: str, path: Path) -> None:
     """Writes a drawing, and makes its directory; `DrawingError` if that fails."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text.encode())
+        write_whole(path, text.encode())
     except OSError as error:
         raise DrawingError(f"{path} cannot be written: {error.strerror or error}") from error

@@ -72,6 +72,9 @@ def survey(
     found = Survey(lost, lost_vector, vectors)
     answering = [*others, *([lost] if is_lost_answering else [])]
     found.known.update(_known(ask, answering))
+    if lost_vector is None:
+        found.known.setdefault(lost, {})
+    found.raise_known()
     if lost_vector is not None:
         _Asker(ask, found, bounds).look(progress)
     return found

@@ -82,10 +82,12 @@ class Teller:
 
     def _silence(self) -> list[str]:
         facts = self._facts
-        lines = [
-            f"{self._region} does not answer, so nobody knows which effects it alone has.",
-            f"  The others know that it had {self._vector(facts['vector'])} on its disk.",
-        ]
+        lines = [f"{self._region} does not answer, so nobody knows which effects it alone has."]
+        if facts["vector"]:
+            known = self._vector(facts["vector"])
+            lines.append(f"  The others know that it had at least {known} on its disk.")
+        else:
+            lines.append("  The others do not know of anything that it had on its disk.")
         for name, vector in facts["others"].items():
             lines.append(f"  {name} has {self._vector(vector)}.")
         lines.append(

@@ -76,7 +76,8 @@ class Survey:
     - `lost`: the region_id in question. `lost_vector`: the vector on its disk, None if it does not
       answer.
     - `vectors`: those of the other regions that answer, read first.
-    - `known`: of each region that does not answer, what the others know that it has on its disk.
+    - `known`: of each region that does not answer, what the others know that it had on its disk:
+      a lower bound.
     - `effects`: those that no other region that answers has. `unread`: origin → (from, to], the
       counters whose effects were not read, because the log does not reach back or by the bound.
     - `keys_total`: the keys of the lost region; `keys_asked`: those that were looked at.
@@ -94,6 +95,18 @@ class Survey:
         self.keys: Final[list[KeySurvey]] = []
         self.keys_total = 0
         self.keys_asked = 0
+
+    def raise_known(self) -> None:
+        """Counts the effects of silent regions that others hold: they were on the issuer's disk.
+
+        An effect leaves its region once it is on its disk. What a region has acknowledged is
+        forgotten when the one that heard it restarts.
+        """
+        have = joined([*self.vectors.values(), self.lost_vector or {}])
+        for region_id, vector in self.known.items():
+            counter = have.get(region_id, 0)
+            if counter > vector.get(region_id, 0):
+                vector[region_id] = counter
 
     def ahead(self) -> dict[int, tuple[int, int]]:
         """Origin → (from, to]: the counters that no other region that answers has."""

@@ -9,6 +9,7 @@ Reading order:
 - `test_status`: the report of `anabranch status`, and its problems.
 - `test_supervisor`: the restarts of `anabranch up`.
 - `test_mistakes`: the message for each mistake of a user.
+- `test_full_disk`: commands on a full disk.
 - `test_http`: /metrics and /health.
 - `test_serve_live`: `anabranch serve`.
 - `test_up_live`: `anabranch up` and the commands that operate on a running cluster.

@@ -45,6 +45,11 @@ def flip(file: Path, place: int) -> None:
     file.write_bytes(found)
 
 
+def damaged_in_a_key(data: Path) -> None:
+    with closing(sqlite3.connect(data / FILE_NAME)) as database, database:
+        database.execute("UPDATE part SET body = body || x'00'")
+
+
 def flip_in(file: Path, text: bytes) -> None:
     """Flips a bit in the first occurrence of `text`."""
     flip(file, file.read_bytes().index(text))
@@ -140,16 +145,48 @@ def test_a_damaged_backup_is_refused_and_leaves_nothing(data: Path, tmp_path: Pa
     assert "damaged" in message_of(anabranch("restore", file, "--data", elsewhere))
     assert not (elsewhere / FILE_NAME).exists()
     assert "no file" in message_of(anabranch("restore", tmp_path / "none", "--data", elsewhere))
+    text = tmp_path / "text"
+    text.write_text("no database")
+    for new in (elsewhere, tmp_path / "not" / "yet"):
+        message = message_of(anabranch("restore", text, "--data", new))
+        assert f"{text}: file is not a database" in message
+        assert ".restore-" not in message
+        assert not new.exists()
+    assert not (tmp_path / "not").exists()
+    with closing(sqlite3.connect(tmp_path / "other")) as database, database:
+        database.execute("CREATE TABLE meta (name TEXT, value BLOB, sum INTEGER)")
+    message = message_of(anabranch("restore", tmp_path / "other", "--data", elsewhere))
+    assert message == f"{tmp_path / 'other'} is not the database of a region"
+
+
+def test_a_restore_that_fails_leaves_a_directory_that_was_there(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no database")
-    assert "not a database" in message_of(
-        anabranch("restore", tmp_path / "text", "--data", elsewhere)
-    )
+    (tmp_path / "there").mkdir()
+    message_of(anabranch("restore", tmp_path / "text", "--data", tmp_path / "there"))
+    assert (tmp_path / "there").is_dir()
+
+
+def test_a_backup_into_no_directory(data: Path, tmp_path: Path) -> None:
+    """The error named a temporary directory, with ``[Errno 2]``."""
+    message = message_of(anabranch("backup", "us", tmp_path / "no" / "file", "--data", data))
+    assert message == f"there is no directory {tmp_path / 'no'} for the backup"
+
+
+@pytest.mark.parametrize(("key", "text"), [(b"orders", "orders"), (b"a\x1b\xff", "a\\x1b\\xff")])
+def test_a_damaged_key_is_shown_as_in_other_commands(data: Path, key: bytes, text: str) -> None:
+    """It was a literal of Python, such as ``b'orders'``."""
+    with closing(sqlite3.connect(data / FILE_NAME)) as database, database:
+        found = database.execute("UPDATE key_state SET key = ?", (key,)).rowcount
+        database.execute("DELETE FROM part")
+    assert found == 1
+    assert f"the checkpoint of key {text} is damaged" in message_of(anabranch("check", data))
 
 
 def test_a_backup_of_a_damaged_region_is_refused(data: Path, tmp_path: Path) -> None:
     flip_in(data / FILE_NAME, b"us=1,eu=2")
     file = tmp_path / "us.backup"
-    assert "damaged" in message_of(anabranch("backup", "us", file, "--data", data))
+    message = message_of(anabranch("backup", "us", file, "--data", data))
+    assert "damaged" in message and ".backup-" not in message
     assert not file.exists()
 
 
@@ -180,14 +217,66 @@ def test_a_value_whose_type_changed_is_damage(data: Path) -> None:
 
 def test_a_damaged_salvage_is_found(data: Path) -> None:
     """It counts like the log: `check` names it, and the next repair keeps what is sound of it."""
-    with closing(sqlite3.connect(data / FILE_NAME)) as database, database:
-        database.execute("UPDATE part SET body = body || x'00'")
-    assert "effects of its own up to 3; 0 blocks" in anabranch("repair", data, "--yes").output
-    (data / MARK_NAME).unlink()
+    asyncio.run(run_once(data))
+    damaged_in_a_key(data)
+    assert "effects of its own up to 6; 0 blocks" in anabranch("repair", data, "--yes").output
     assert "is sound" in anabranch("check", data).output
     with closing(sqlite3.connect(data / FILE_NAME)) as database, database:
         database.execute("UPDATE salvage SET chain = x'00' WHERE position = 1")
     assert "row 1 of the salvage is damaged" in message_of(anabranch("check", data))
+    again = anabranch("repair", data, "--yes").output
+    assert "0 sound blocks of its effect log and " in again
+    assert "that a former repair had kept" in again
+    assert "up to 6; 1 block of the log cannot be read" in again
+
+
+def salvage_of(directory: Path) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(directory / FILE_NAME)) as database:
+        return database.execute("SELECT position, origin, last, body FROM salvage").fetchall()
+
+
+def test_a_repaired_directory_waits_for_its_start(data: Path) -> None:
+    """It was called damaged, because the mark of the damaged file lay after the end of its log."""
+    damaged_in_a_key(data)
+    first = anabranch("repair", data, "--yes").output
+    kept = salvage_of(data)
+    blocks = len([row for row in kept if row[3]])
+    assert f"{blocks} sound block" in first and "up to 3;" in first
+    for command in ("check", "repair"):
+        result = anabranch(command, data)
+        assert result.exit_code == 0, result.output
+        assert f"was repaired and waits for its start: {blocks} block" in result.output
+        assert "effects of its own up to 3." in result.output
+        assert "damaged" not in result.output
+    assert salvage_of(data) == kept and len(list(data.glob("damaged-*"))) == 1
+    state, _ = asyncio.run(run_once(data))
+    assert state == RECOVERY
+    result = anabranch("check", data)
+    assert result.exit_code == 0 and "waits for its start" not in result.output
+
+
+def test_a_second_repair_counts_what_the_first_one_kept(data: Path) -> None:
+    damaged_in_a_key(data)
+    anabranch("repair", data, "--yes")
+    kept = salvage_of(data)
+    with closing(sqlite3.connect(data / FILE_NAME)) as database, database:
+        database.execute("UPDATE meta SET value = '7' WHERE name = 'restored'")
+    assert "the row 'restored'" in message_of(anabranch("check", data))
+    again = anabranch("repair", data, "--yes").output
+    assert f"0 sound blocks of its effect log and {len(kept)} that a former repair" in again
+    assert "up to 3; 0 blocks of the log cannot be read" in again
+    assert [row[1:] for row in salvage_of(data)] == [row[1:] for row in kept]
+
+
+def test_a_repaired_directory_excuses_no_older_file(data: Path) -> None:
+    """An older copy that takes the place of the rebuilt database is told by the mark."""
+    (data / MARK_NAME).unlink()
+    older = (data / FILE_NAME).read_bytes()
+    asyncio.run(run_once(data))
+    damaged_in_a_key(data)
+    anabranch("repair", data, "--yes")
+    (data / FILE_NAME).write_bytes(older)
+    assert "was once on disk" in message_of(anabranch("check", data))
 
 
 def test_a_database_of_a_build_without_salvage_is_read(data: Path) -> None:

@@ -261,7 +261,36 @@ def test_a_region_that_does_not_answer() -> None:
     assert not facts["answers"] and facts["keys"] == []
     assert facts["vector"] == {1: 4, 2: 1}
     lines = told(facts)
-    assert "eu does not answer" in lines and "it had us up to 4, eu up to 1" in lines
+    assert "eu does not answer" in lines and "it had at least us up to 4, eu up to 1 on" in lines
+
+
+def test_effects_that_others_hold_were_on_the_disk_of_their_region() -> None:
+    """The others have restarted since, so they know of no acknowledgement of eu, or ap.
+
+    The answer once said: "The others know that it had nothing on its disk."
+    """
+    cluster = Cluster()
+    cluster.call("eu", "XADD", "k", "*", "a", "1")
+    cluster.sync("eu", "us")
+    facts = if_lost(cluster, silent=["eu", "ap"])
+    assert facts["vector"] == {2: 1} and facts["known"] == {"eu": {2: 1}, "ap": {}}
+    lines = told(facts)
+    assert "know that it had at least eu up to 1 on its disk." in lines
+    assert "us has eu up to 1." in lines and "nothing" not in lines
+
+
+def test_entries_of_a_silent_region_are_known_to_be_there() -> None:
+    """eu has an effect of ap, so ap had it on its disk, although nobody heard it acknowledge."""
+    cluster = Cluster()
+    cluster.call("ap", "XADD", "k", "*", "a", "1")
+    cluster.sync("ap", "eu")
+    (key,) = if_lost(cluster, silent=["ap"])["keys"]
+    assert key["entries"]["also_in"] == {"ap": 1}
+
+
+def test_a_region_of_which_the_others_hold_nothing() -> None:
+    lines = told(if_lost(Cluster(), silent=["eu"]))
+    assert "The others do not know of anything that it had on its disk." in lines
 
 
 def test_a_log_that_does_not_reach_back_says_so_and_still_counts_entries() -> None:
