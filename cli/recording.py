@@ -13,6 +13,7 @@ from anabranch.cli.errors import CliError, UsageError
 from anabranch.cli.interrupting import end_as_after_ctrl_c
 from anabranch.cli.simulate import need_simulator
 from anabranch.cli.terminal import harmless
+from anabranch.whole_file import write_whole
 
 if TYPE_CHECKING:
     from anabranch.sim.scenario.prompt import Prompt
@@ -133,7 +134,7 @@ def _finish(session: Session, proxies: Proxies, out: Path) -> list[str]:
                 " links once these regions can be reached"
             )
     try:
-        out.write_text(text, encoding="utf-8")
+        write_whole(out, text.encode())
     except OSError as error:
         print(text)
         for problem in problems:
