@@ -16,6 +16,7 @@ from anabranch.answers import members_of
 from anabranch.cli.client import PATIENCE_S, RegionClient
 from anabranch.cli.errors import CliError, Unreachable, UsageError
 from anabranch.region.config import Address, ConfigError, parse_address, valid_name
+from anabranch.whole_file import write_whole
 
 DEFAULT_DATA = Path("anabranch-data")
 FILE_NAME = "cluster.toml"
@@ -105,9 +106,7 @@ def write_file(
         ]
     if toxiproxy is not None:
         lines += ["", "[toxiproxy]", f"api = {json.dumps(str(toxiproxy))}"]
-    fresh = path.with_suffix(".new")
-    fresh.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    fresh.replace(path)
+    write_whole(path, ("\n".join(lines) + "\n").encode())
 
 
 def read_file(path: Path) -> list[RegionAddress]:
@@ -258,6 +257,27 @@ def find(
         (place,) = down
         ((places[place].region_id, places[place].name),) = unnamed.items()
     return places
+
+
+def require_regions(
+    places: list[RegionAddress], password: str | None, *, some_down: bool = False
+) -> None:
+    """Asks each region of a cluster file whether it is the one that the file names.
+
+    With ``--at``, `find` has asked them.
+
+    `some_down`: a region that does not answer may come later.
+
+    Raises:
+        CliError: A region is another one, refuses the password, or does not answer.
+    """
+    for place in places:
+        try:
+            with place.client(password) as client:
+                client.info("crdt")
+        except Unreachable:
+            if not some_down:
+                raise
 
 
 def named(places: list[RegionAddress], name: str) -> RegionAddress:

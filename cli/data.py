@@ -62,12 +62,12 @@ def backup(
     The command runs on the machine that holds the data directory.
     """
     directory = data or _directory_of(region, cluster)
-    if file.exists():
-        raise UsageError(f"{file} exists already; a backup overwrites nothing")
     if data is not None:
         _require_region(data, region)
     try:
         found = asyncio.run(inspection.back_up(_existing(directory), file))
+    except inspection.TargetExists as error:
+        raise UsageError(str(error)) from None
     except StorageError as error:
         raise CliError(str(error)) from None
     print(f"{file}: {file.stat().st_size:,} bytes, {_described(found)}")

@@ -76,9 +76,7 @@ def record(
     except ClusterError as error:
         problems.append(f"the recording ended early: {error}")
     finally:
-        problems += _finish(session, proxies, out)
-        for problem in problems:
-            print(harmless(problem), file=sys.stderr)
+        _finish(session, proxies, out, problems)
     _check(out)
     if problems:
         raise typer.Exit(1)
@@ -115,14 +113,14 @@ def _read_lines(prompt: Prompt, proxies: Proxies) -> None:
             print(harmless(text), flush=True)
 
 
-def _finish(session: Session, proxies: Proxies, out: Path) -> list[str]:
-    """Opens the links again, and writes the file. Returns what was not restored.
+def _finish(session: Session, proxies: Proxies, out: Path, problems: list[str]) -> None:
+    """Opens the links again, and writes the file.
 
-    CliError if the file cannot be written; the recording is on stdout then.
+    Tells the problems of the session, and adds what could not be restored. CliError if the file
+    cannot be written; the recording is on stdout then.
     """
     from anabranch.sim.scenario.cluster import ClusterError
 
-    problems: list[str] = []
     proxies.close()
     with proxies.lock:
         text = session.text()
@@ -133,16 +131,15 @@ def _finish(session: Session, proxies: Proxies, out: Path) -> list[str]:
                 f"links or settings were not restored: {error}. `anabranch link heal` opens the"
                 " links once these regions can be reached"
             )
+    for problem in problems:
+        print(harmless(problem), file=sys.stderr)
     try:
         write_whole(out, text.encode())
     except OSError as error:
         print(text)
-        for problem in problems:
-            print(harmless(problem), file=sys.stderr)
         raise CliError(f"cannot write {out}: {error.strerror}; the recording is above") from None
     for note in session.notes:
         print(f"note: {harmless(note)}", file=sys.stderr)
-    return problems
 
 
 def _check(out: Path) -> None:

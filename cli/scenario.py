@@ -7,7 +7,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, RegionAddress, find
+from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, find, require_regions
 from anabranch.cli.errors import CliError, UsageError
 from anabranch.cli.interrupting import end_as_after_ctrl_c
 from anabranch.cli.simulate import SvgKeyOption, SvgTimeOption, need_simulator, need_svg
@@ -62,7 +62,8 @@ def run(
     from anabranch.sim import scenario
 
     end_as_after_ctrl_c()
-    is_live = live or bool(at) or cluster is not None
+    is_given = bool(at) or cluster is not None
+    is_live = live or is_given
     if is_live and svg is not None:
         raise UsageError(
             "--svg draws simulated runs only. Leave --live, --cluster and --at out; the simulator"
@@ -71,19 +72,13 @@ def run(
         )
     files = [str(path) for path in chosen]
     if is_live:
-        is_given = bool(at) or cluster is not None
-        addresses = _answering(find(cluster, at, password), password) if is_given else None
+        places = find(cluster, at, password) if is_given else []
+        if not at:
+            require_regions(places, password)
+        addresses = [place.resp for place in places]
         raise typer.Exit(scenario.main(files, addresses, live, password))
     need_simulator()
     raise typer.Exit(_simulated(files, svg, svg_key, svg_time))
-
-
-def _answering(places: list[RegionAddress], password: str | None) -> list[str]:
-    """The addresses of regions. Raises CliError if one does not answer, or asks for a password."""
-    for place in places:
-        with place.client(password) as client:
-            client.info("crdt")
-    return [place.resp for place in places]
 
 
 def _simulated(

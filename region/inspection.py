@@ -38,6 +38,10 @@ _KEPT_ROWS: Final = ("lost", "called_lost", "lost_at", "id_floor", "patience")
 _REBUILT_NAME: Final = "rebuilt.sqlite"
 
 
+class TargetExists(StorageError):
+    """The file of a new backup exists."""
+
+
 class Inspection:
     """What a look at a data directory found. `findings` say what is damaged; none if all is sound.
 
@@ -123,14 +127,15 @@ async def back_up(directory: Path, target: Path) -> Inspection:
     The copy is the state of one moment. The file appears under its name once it is whole.
 
     Raises:
-        StorageError: The database cannot be read, the file cannot be written, or it exists.
+        TargetExists: The file exists.
+        StorageError: The database cannot be read, or the file cannot be written.
         Damaged: The copy is damaged, so the database is.
     """
     source = directory / FILE_NAME
     if not source.exists():
         raise StorageError(f"there is no {FILE_NAME} in {directory}")
     if target.exists():
-        raise StorageError(f"{target} exists already; a backup overwrites nothing")
+        raise TargetExists(f"{target} exists already; a backup overwrites nothing")
     if not target.parent.is_dir():
         raise StorageError(f"there is no directory {target.parent} for the backup")
     try:

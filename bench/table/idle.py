@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from statistics import mean
 from typing import Final
 
 from anabranch.bench.table.servers import RedisServer, RegionServer, Server
@@ -22,16 +23,17 @@ def measure(run: Run) -> Measured:
     if run.wants("idle.alone") or run.wants("idle.readers"):
         with RegionServer() as ours, RedisServer() as theirs:
             if run.wants("idle.alone"):
-                yield "idle.alone", _shares(run, ours, theirs)
+                yield "idle.alone", _beside(run, ours, theirs)
             if run.wants("idle.readers"):
                 readers = [_blocked(server) for server in (ours, theirs) for _ in range(READERS)]
-                yield "idle.readers", _shares(run, ours, theirs)
+                yield "idle.readers", _beside(run, ours, theirs)
                 for reader in readers:
                     reader.close()
     if run.wants("idle.peers"):
         with ProcessCluster() as cluster:
             cluster.start_all()
-            yield "idle.peers", _shares(run, RegionServer(cluster=cluster))
+            (shares,) = _shares(run, RegionServer(cluster=cluster))
+            yield "idle.peers", Values(shares)
 
 
 def _blocked(server: Server) -> Wire:
@@ -41,8 +43,14 @@ def _blocked(server: Server) -> Wire:
     return reader
 
 
-def _shares(run: Run, *servers: Server) -> Values:
-    """The shares of the first server. The note has the mean share of the other."""
+def _beside(run: Run, ours: Server, theirs: Server) -> Values:
+    """The shares of `ours`. The note has the mean share of `theirs`."""
+    shares, others = _shares(run, ours, theirs)
+    return Values(shares, note=f"{theirs.name}: {mean(others):.2f}")
+
+
+def _shares(run: Run, *servers: Server) -> list[list[float]]:
+    """The shares of each server, one for each round, in percent of a core."""
     for server in servers:
         server.await_quiet()
     time.sleep(_SETTLES_S)
@@ -54,6 +62,4 @@ def _shares(run: Run, *servers: Server) -> Values:
         took_s = time.monotonic() - begun
         for found, server, used_s in zip(shares, servers, before, strict=True):
             found.append(100 * (server.cpu_s() - used_s) / took_s)
-    others = shares[1:]
-    note = f"{servers[1].name}: {sum(others[0]) / len(others[0]):.2f}" if others else ""
-    return Values(shares[0], note=note)
+    return shares

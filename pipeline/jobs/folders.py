@@ -43,10 +43,31 @@ def read(path: Path, *names: str) -> dict[str, Any]:
         raise PipelineError(f"cannot read {path}: {error}") from None
     if not isinstance(facts, dict):
         raise PipelineError(f"{path} was not written by anabranch: it is no JSON object")
+    _require(path, facts, names)
+    return facts
+
+
+def read_format(path: Path, version: int, *names: str) -> dict[str, Any]:
+    """What `read` returns of a file that says in which format it is.
+
+    Raises:
+        PipelineError: As in `read`, or the format is another one than `version`.
+    """
+    facts = read(path, "format")
+    if facts["format"] != version:
+        raise PipelineError(
+            f"{path} has the format {facts['format']}, and this version of anabranch reads "
+            f"{version}"
+        )
+    # Another format may have other names.
+    _require(path, facts, names)
+    return facts
+
+
+def _require(path: Path, facts: dict[str, Any], names: tuple[str, ...]) -> None:
     for name in names:
         if name not in facts:
             raise PipelineError(f"{path} was not written by anabranch: it has no '{name}'")
-    return facts
 
 
 def write(path: Path, facts: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from anabranch.answers import listed_vector, members_of
-from anabranch.pipeline.errors import OptionError, PipelineError
+from anabranch.pipeline.errors import OptionError
 from anabranch.pipeline.jobs import folders
 from anabranch.pipeline.offsets import Offset
 from anabranch.pipeline.regions import LogFacts, Regions
@@ -102,13 +102,7 @@ def _kept(path: Path) -> Marks:
     """The landmarks of the former runs; none before the first one."""
     if not path.exists():
         return {}
-    facts = folders.read(path)
-    if facts.get("format") != FORMAT:
-        raise PipelineError(
-            f"{path} has the format {facts.get('format')}, and this version of anabranch reads "
-            f"{FORMAT}"
-        )
-    marks: Marks = facts["entries"]
+    marks: Marks = folders.read_format(path, FORMAT, "entries")["entries"]
     return marks
 
 

@@ -14,11 +14,10 @@ from anabranch.crdt.encoding import Malformed
 from anabranch.crdt.node import PackedNode
 from anabranch.crdt.state import push_node, read_converged, read_local, read_node
 from anabranch.crdt.stream import Stream
-from anabranch.escapes import shown
 from anabranch.region.engine.errors import Damaged
 from anabranch.region.storage import sums
 from anabranch.region.storage.checkpoint import checked
-from anabranch.region.storage.loading import Stored
+from anabranch.region.storage.loading import Stored, shown_name
 from anabranch.region.storage.schema import Statement
 from anabranch.region.storage.slices import GONE
 
@@ -110,15 +109,12 @@ def load_keys(stored: Stored) -> Generator[Statement, Rows, None]:
         try:
             yield from _load_key(stored, row, parts, nodes)
         except (Malformed, ValueError, TypeError, AttributeError, struct.error) as error:
-            raise Damaged(f"the checkpoint of key {_name_of(row)} is damaged: {error}") from error
+            raise Damaged(
+                f"the checkpoint of key {shown_name(row[0])} is damaged: {error}"
+            ) from error
     for table in (parts, nodes):
         yield from table.some_of(_NO_NUMBER)
         stored.needless.numbers.update(table.passed)
-
-
-def _name_of(row: Sequence[Any]) -> str:
-    """The name of a key as commands show it. A damaged one may have any type."""
-    return shown(row[0]) if isinstance(row[0], (bytes, str)) else repr(row[0])
 
 
 def _number_of(row: Sequence[Any]) -> int:

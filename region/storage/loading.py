@@ -113,10 +113,16 @@ def read_meta(rows: Iterable[tuple[object, object, Optional[int]]]) -> dict[str,
                 raise Malformed("it has other types")
             sums.require(found, sums.of_meta(name, value))
         except (Malformed, ValueError) as error:
-            text = shown(name) if isinstance(name, (bytes, str)) else repr(name)
-            raise Damaged(f"the row '{text}' of the table meta is damaged: {error}") from error
+            raise Damaged(
+                f"the row '{shown_name(name)}' of the table meta is damaged: {error}"
+            ) from error
         meta[name] = value
     return meta
+
+
+def shown_name(name: object) -> str:
+    """The name of a row as commands show it. A damaged one may have any type."""
+    return shown(name) if isinstance(name, (bytes, str)) else repr(name)
 
 
 def begin(

@@ -23,6 +23,14 @@ from tests.support.engines import answer_questions
 JUMP_MS = 100_000
 
 
+def run(server: EngineServer, *lines: str) -> None:
+    """Runs commands in the engine, beside the socket."""
+    session = server.engine.connect("127.0.0.1:9", "127.0.0.1:2", 1)
+    for line in lines:
+        server.execute(session, line.encode().split())
+    server.engine.disconnect(session)
+
+
 class EngineServer:
     """Serves an engine on a loopback port until the `with` ends.
 

@@ -22,7 +22,7 @@ from anabranch.pipeline.options import SourceOptions
 from anabranch.pipeline.planning import Planner
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.settings import Settings
-from tests.pipeline.serving import EngineServer
+from tests.pipeline.serving import EngineServer, run
 from tests.support.engines import single
 
 
@@ -40,13 +40,6 @@ def server() -> Iterator[EngineServer]:
 def other() -> Iterator[EngineServer]:
     with EngineServer(liberal()) as one:
         yield one
-
-
-def run(server: EngineServer, *lines: str) -> None:
-    session = server.engine.connect("127.0.0.1:9", "127.0.0.1:2", 1)
-    for line in lines:
-        server.execute(session, line.encode().split())
-    server.engine.disconnect(session)
 
 
 def check(server: EngineServer, path: Path, reached: Offset | None = None) -> None:

@@ -18,7 +18,7 @@ from anabranch.pipeline.reading import answers
 from anabranch.pipeline.regions import Part
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.settings import Settings
-from tests.pipeline.serving import EngineServer
+from tests.pipeline.serving import EngineServer, run
 from tests.support.engines import single
 
 
@@ -31,13 +31,6 @@ def engine() -> Engine:
 def server(engine: Engine) -> Iterator[EngineServer]:
     with EngineServer(engine) as one:
         yield one
-
-
-def run(server: EngineServer, *lines: str) -> None:
-    session = server.engine.connect("127.0.0.1:9", "127.0.0.1:2", 1)
-    for line in lines:
-        server.execute(session, line.encode().split())
-    server.engine.disconnect(session)
 
 
 def add(server: EngineServer, key: str, count: int, first: int = 1) -> None:

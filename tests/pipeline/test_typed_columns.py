@@ -10,7 +10,7 @@ from anabranch.pipeline.errors import PipelineError
 from anabranch.pipeline.options import SourceOptions
 from anabranch.pipeline.planning import Range
 from anabranch.pipeline.reading import answers
-from tests.pipeline.serving import EngineServer
+from tests.pipeline.serving import EngineServer, run
 from tests.support.engines import single
 
 # PyArrow comes with Spark.
@@ -27,9 +27,7 @@ def column(kind: str, values: list[str], fails_fast: bool = False) -> list[objec
     schema = pa.schema([("v", types.get(kind) or pa.type_for_alias(kind))])
     maker = BatchMaker(schema, "s", "us", 0, len(values), "array", fails_fast)
     with EngineServer(single()) as server:
-        session = server.engine.connect("127.0.0.1:9", "127.0.0.1:2", 1)
-        for value in values:
-            server.execute(session, [b"XADD", b"s", b"*", b"v", value.encode()])
+        run(server, *(f"XADD s * v {value}" for value in values))
         found = SourceOptions({"endpoints": f"127.0.0.1:{server.port}", "streams": "s"}, False)
         batches = [
             batch

@@ -350,7 +350,7 @@ def test_a_recording_is_not_lost_with_its_file(
     session = Session(cluster, "Typed")
     say(session, 1, "XADD", "k", "*", "a", "1")
     with pytest.raises(CliError, match="cannot write .*; the recording is above"):
-        _finish(session, Proxies(session, None, print), tmp_path)
+        _finish(session, Proxies(session, None, print), tmp_path, [])
     assert "`XADD k" in capsys.readouterr().out
     assert are_up(regions)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from anabranch.region.database import Database
 from anabranch.region.process import Region
 from anabranch.region.system_clock import SystemClock
 from tests.storage.region import config_of
+from tests.support.loop import until
 
 
 @pytest.fixture
@@ -23,12 +24,6 @@ async def region(tmp_path: Path) -> AsyncIterator[Region]:
     await made.start()
     yield made
     await made.stop()
-
-
-async def until(is_true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not is_true():
-            await asyncio.sleep(0.001)
 
 
 async def test_a_read_with_a_near_deadline_brings_the_ticks_back(region: Region) -> None:

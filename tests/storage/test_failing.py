@@ -10,7 +10,7 @@ import contextlib
 import gc
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -36,6 +36,7 @@ from tests.storage import dump
 from tests.storage.histories import Cluster
 from tests.storage.region import Region as SteppedRegion
 from tests.storage.region import config_of
+from tests.support.loop import until
 
 ALONE = {"us": 1}
 
@@ -137,12 +138,6 @@ async def state_on(directory: Path) -> dump.Plain:
     driver = await starting.start(config, database, SystemClock())
     await database.close()
     return dump.of_keyspace(driver.engine.keyspace)
-
-
-async def until(is_true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not is_true():
-            await asyncio.sleep(0.01)
 
 
 async def all_committed(region: Region) -> None:

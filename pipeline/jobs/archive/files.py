@@ -110,13 +110,7 @@ class ArchiveFiles:
                 f"{self.folder} holds no archive: there is no {self._identity.name} below state; "
                 "give the directory that was given to `anabranch pipeline archive`"
             )
-        facts = folders.read(self._identity, "format")
-        if facts.get("format") != FORMAT:
-            raise PipelineError(
-                f"{self._identity} has the format {facts.get('format')}, and this version of "
-                f"anabranch reads {FORMAT}"
-            )
-        facts = folders.read(self._identity, "id", "cluster", "gone")
+        facts = folders.read_format(self._identity, FORMAT, "id", "cluster", "gone")
         return Identity(str(facts["id"]), str(facts["cluster"]), list(facts["gone"]))
 
     def write_identity(self, identity: Identity) -> None:
@@ -228,7 +222,7 @@ class ArchiveFiles:
 
     def unfinished(self) -> list[str]:
         """The files of a batch that a killed run began to move; the next run replaces them."""
-        following = max((batch.number for batch in self.batches()), default=-1) + 1
+        following = max(self._listed(), default=-1) + 1
         return [] if following in self._lost_lists() else self._of_batch(following)
 
     def _of_batch(self, number: int) -> list[str]:
@@ -240,9 +234,13 @@ class ArchiveFiles:
         """Where the files of a batch are listed."""
         return self._batches / f"{number:08d}.json"
 
+    def _listed(self) -> set[int]:
+        """The numbers of the batches that have a list."""
+        return {int(path.stem) for path in self._batches.glob("*.json")}
+
     def _lost_lists(self) -> list[int]:
         """The batches that were complete and have no list. Spark commits a batch after its list."""
-        here = {batch.number for batch in self.batches()}
+        here = self._listed()
         committed = newest_commit(self.checkpoint)
         newest = max(here | {-1 if committed is None else committed}, default=-1)
         return [number for number in range(newest + 1) if number not in here]
