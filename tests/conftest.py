@@ -15,6 +15,11 @@ ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
     sys.path.append(str(ROOT))
 
+# gRPC reads this when it is imported. Otherwise it starts threads of its own in a child after a
+# fork, which abort the child if they run before it becomes another program
+# (tests/cli/test_children.py).
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
+
 from anabranch import build  # noqa: E402
 
 build.include_source_tree(ROOT)
