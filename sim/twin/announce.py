@@ -80,5 +80,7 @@ def _beginnings(
         found.add(min(floor, raised))
     counters = {counter for one, counter in acked if one == region}
     found |= {counter for counter in counters if counter + 1 not in counters}
-    found |= {counter for one, counter in group.local.dropped if one == region}
+    # A deleted entry does not count as dropped, also if DELCONSUMER met it after its deletion.
+    dropped = group.local.dropped & key.entries.keys()
+    found |= {counter for one, counter in dropped if one == region}
     return found
