@@ -20,7 +20,7 @@ from anabranch.crdt.vector import Vector, raise_to
 from anabranch.region.data_files import DataFiles, read_only_uri
 from anabranch.region.engine.errors import Damaged, StorageError
 from anabranch.region.engine.rows import BlockRow, SnapshotRow
-from anabranch.region.sql_thread import Group, SqlThread
+from anabranch.region.sql_thread import Done, Group, SqlThread
 from anabranch.region.storage import history, key_index, loading, log, salvage, schema
 from anabranch.region.storage.history import FindKey, Reach, ReadBlocks, ReadRows
 from anabranch.region.storage.key_loading import load_keys
@@ -51,11 +51,16 @@ class SqlConnection(Protocol):
 
     async def transact(self, groups: Sequence[Group]) -> None: ...
 
+    def begin_transaction(self, groups: Sequence[Group], done: Done) -> None: ...
+
     async def close(self) -> None: ...
 
 
 Connect = Callable[[Path, bool], Awaitable[SqlConnection]]
 """(file, read only) → a connection."""
+
+Written = Callable[[Optional[BaseException]], None]
+"""Takes the error of a write: None if the statements are on disk."""
 
 
 async def _connect(path: Path, reads_only: bool) -> SqlConnection:
@@ -346,12 +351,22 @@ class Database:
         writer = self._writer
         assert writer is not None
         try:
-            if len(statements) == 1:
-                await writer.execute_fetchall(*statements[0])
-            else:
-                await writer.transact(_grouped(statements))
+            await writer.transact(_grouped(statements))
         except sqlite3.Error as error:
             raise StorageError(str(error)) from error
+
+    def begin_write(self, statements: Sequence[schema.Statement], done: Written) -> None:
+        """Runs the statements in one transaction, as `write` does, and then calls `done`."""
+        if self._lost:
+            done(StorageError(self._lost))
+            return
+        writer = self._writer
+        assert writer is not None
+
+        def ended(_result: object, error: Optional[BaseException]) -> None:
+            done(StorageError(str(error)) if isinstance(error, sqlite3.Error) else error)
+
+        writer.begin_transaction(_grouped(statements), ended)
 
     # -- reading
 

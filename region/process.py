@@ -12,6 +12,7 @@ import gc
 import logging
 import time
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, Final, Optional
 
 from anabranch import build
@@ -169,7 +170,8 @@ class Region:
             _log.log(note.level, "%s", note.text)
         self.server.perform(work.clients)
         if work.transaction is not None:
-            self._spawn(self._write(work.transaction))
+            done = partial(self._written, work.transaction)
+            self.database.begin_write(work.transaction.statements, done)
         for read in work.reads:
             self._spawn(self._read(read))
         self.sync.perform(work.dials, work.hang_ups)
@@ -225,15 +227,21 @@ class Region:
         if not task.cancelled() and (error := task.exception()) is not None:
             self.fail(error)
 
-    async def _write(self, transaction: DiskTransaction) -> None:
+    def _written(self, transaction: DiskTransaction, error: Optional[BaseException]) -> None:
+        """A transaction is on disk, or has failed."""
+        if self.failure is not None:
+            return
         try:
-            await self.database.write(transaction.statements)
-        except StorageError as error:
-            self.driver.failed(transaction, str(error))
-        else:
-            if transaction.commit is not None:
-                self.database.set_mark(transaction.commit.position)
-            self.driver.written(transaction)
+            if error is None:
+                if transaction.commit is not None:
+                    self.database.set_mark(transaction.commit.position)
+                self.driver.written(transaction)
+            elif isinstance(error, StorageError):
+                self.driver.failed(transaction, str(error))
+            else:
+                raise error
+        except Exception as found:
+            self.fail(found)
         self.stepped()
 
     async def _read(self, read: LogRead) -> None:

@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import sqlite3
 from collections.abc import Callable, Sequence
+from functools import partial
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, Final, Optional, Protocol
@@ -19,8 +20,11 @@ from typing import Any, Final, Optional, Protocol
 Group = tuple[str, Sequence[tuple[object, ...]]]
 """A statement, and the parameters of each time that it runs."""
 
+Done = Callable[[Any, Optional[BaseException]], None]
+"""Takes the result of a request, and its error: None if it succeeded."""
+
 _Work = Callable[[], Any]
-_Request = tuple["asyncio.Future[Any]", _Work]
+_Request = tuple[_Work, Done]
 
 
 class PlainConnection(Protocol):
@@ -43,6 +47,10 @@ def transact(plain: PlainConnection, groups: Sequence[Group]) -> None:
 
     Raises the error of the connection if a statement failed, or the commit.
     """
+    if len(groups) == 1 and len(groups[0][1]) == 1:
+        # One statement is a transaction of its own.
+        plain.execute(groups[0][0], groups[0][1][0])
+        return
     plain.execute("BEGIN IMMEDIATE")
     try:
         for sql, parameters in groups:
@@ -89,6 +97,14 @@ class SqlThread:
         """See the function `transact`."""
         await self._ask(lambda: transact(self._opened(), groups))
 
+    def begin_transaction(self, groups: Sequence[Group], done: Done) -> None:
+        """Runs statements in one transaction, as `transact` does, and then calls `done`.
+
+        A reply that waits for its commit is two turns of the event loop earlier than with a task
+        that awaits `transact`.
+        """
+        self._requests.put((lambda: transact(self._opened(), groups), done))
+
     async def close(self) -> None:
         """Closes the connection after what was asked for before, and ends the thread."""
         try:
@@ -102,7 +118,7 @@ class SqlThread:
 
     async def _ask(self, work: _Work) -> Any:
         future: asyncio.Future[Any] = self._loop.create_future()
-        self._requests.put((future, work))
+        self._requests.put((work, partial(_answer, future)))
         return await future
 
     def _run(self) -> None:
@@ -117,7 +133,7 @@ class SqlThread:
         request = self._requests.get()
         if request is None:
             return False
-        future, work = request
+        work, done = request
         result, error = None, None
         try:
             result = work()
@@ -125,7 +141,7 @@ class SqlThread:
             error = raised
         # The loop is closed if the process ends without waiting for this answer.
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(_answer, future, result, error)
+            self._loop.call_soon_threadsafe(done, result, error)
         return True
 
 

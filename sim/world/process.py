@@ -194,17 +194,23 @@ class SimulatedProcess(Endpoint):
 
     def _write_now(self, transaction: DiskTransaction) -> None:
         """Writes at once; `DiedInWrite` when the disk ends the process during the write."""
-        try:
-            run(self._database.write(transaction.statements))
-        except StorageError as error:
-            if self._disk.is_dead():
-                raise DiedInWrite from error
-            self._tell_failed(transaction, str(error))
-            return
+        error = self._tried(transaction)
         if self._disk.is_dead():
             raise DiedInWrite
+        if error:
+            self._tell_failed(transaction, error)
+            return
         self._tell_written(transaction.commit)
         self.driver.written(transaction)
+
+    def _tried(self, transaction: DiskTransaction) -> str:
+        """Writes; returns the error in words, or an empty text."""
+        found: list[Optional[BaseException]] = []
+        self._database.begin_write(transaction.statements, found.append)
+        (error,) = found
+        if error is not None and not isinstance(error, StorageError):
+            raise error
+        return "" if error is None else str(error)
 
     # -- steps
 
@@ -289,11 +295,7 @@ class SimulatedProcess(Endpoint):
         """
         if not self.is_running:
             return
-        error = ""
-        try:
-            run(self._database.write(transaction.statements))
-        except StorageError as failure:
-            error = str(failure)
+        error = self._tried(transaction)
         if self._disk.is_dead() or (not error and self._dies_after(transaction)):
             self._died()
             return

@@ -11,7 +11,7 @@ from typing import Any, Final, Optional, TypeVar
 import apsw
 
 from anabranch.region.database import SqlConnection
-from anabranch.region.sql_thread import Group, transact
+from anabranch.region.sql_thread import Done, Group, transact
 from anabranch.sim.world.disk import Disk
 from anabranch.sim.world.file import SECTOR_BYTES, File
 
@@ -152,6 +152,14 @@ class DiskConnection:
             transact(self.plain, groups)
         except apsw.Error as error:
             raise sqlite3.OperationalError(str(error)) from error
+
+    def begin_transaction(self, groups: Sequence[Group], done: Done) -> None:
+        try:
+            run(self.transact(groups))
+        except sqlite3.Error as error:
+            done(None, error)
+        else:
+            done(None, None)
 
     async def close(self) -> None: ...
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 from anabranch.crdt.vector import Vector
 from anabranch.region.database import Database
-from anabranch.region.sql_thread import Group, transact
+from anabranch.region.sql_thread import Done, Group, transact
 from anabranch.region.storage import schema
 from anabranch.sim.world.vfs import run
 from anabranch.sync.log_reader import LogReader
@@ -31,6 +31,14 @@ class Connection:
 
     async def transact(self, groups: Sequence[Group]) -> None:
         transact(self.plain, groups)
+
+    def begin_transaction(self, groups: Sequence[Group], done: Done) -> None:
+        error: Optional[sqlite3.Error] = None
+        try:
+            transact(self.plain, groups)
+        except sqlite3.Error as found:
+            error = found
+        done(None, error)
 
     async def close(self) -> None:
         pass

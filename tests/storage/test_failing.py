@@ -22,7 +22,7 @@ from anabranch.cli.facts import ask
 from anabranch.cli.problems import problems
 from anabranch.region import process, process_facts, starting
 from anabranch.region.data_files import DataFiles, read_only_uri
-from anabranch.region.database import FILE_NAME, Database
+from anabranch.region.database import FILE_NAME, Database, Written
 from anabranch.region.engine.errors import StorageError
 from anabranch.region.engine.replies import ErrorReply
 from anabranch.region.process import Region, RegionFailed, run
@@ -60,13 +60,14 @@ class FailingDatabase(Database):
         self.rng = Random(1)
         self.failed = 0
 
-    async def write(self, statements: list[Statement]) -> None:
+    def begin_write(self, statements: Sequence[Statement], done: Written) -> None:
         if self.fails or self.rng.random() < self.chance:
             self.failed += 1
-            raise StorageError("the disk is full")
-        if self.breaks:
-            raise TypeError("a bug")
-        await super().write(statements)
+            done(StorageError("the disk is full"))
+        elif self.breaks:
+            done(TypeError("a bug"))
+        else:
+            super().begin_write(statements, done)
 
 
 class UnreadableDatabase(FailingDatabase):
@@ -82,10 +83,10 @@ class UnreadableDatabase(FailingDatabase):
 class UncheckpointedDatabase(FailingDatabase):
     """A database to which no slice of a checkpoint can be written; commits succeed."""
 
-    async def write(self, statements: list[Statement]) -> None:
+    def begin_write(self, statements: Sequence[Statement], done: Written) -> None:
         tables = (" key_state ", " part ", " node ")
         self.fails = any(table in sql for sql, _ in statements for table in tables)
-        await super().write(statements)
+        super().begin_write(statements, done)
 
 
 class Client:
