@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import gc
 import inspect
 import logging
 import os
@@ -174,6 +175,9 @@ def _check_ports(config: RegionConfig) -> None:
 
 
 def _run(config: RegionConfig) -> None:
+    # What is imported from here on lives as long as the process, as what a start makes.
+    gc.disable()
+
     import uvloop
 
     from anabranch.region import process

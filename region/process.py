@@ -13,7 +13,7 @@ import logging
 import time
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, Final, Optional
+from typing import TYPE_CHECKING, Any, Final, Optional
 
 from anabranch import build
 from anabranch.region import process_facts, starting
@@ -29,13 +29,15 @@ from anabranch.region.engine.figures.health import health, readiness
 from anabranch.region.engine.figures.table import figures
 from anabranch.region.engine.settings import Settings
 from anabranch.region.engine.state import EngineState
-from anabranch.region.http import Health, HttpServer
 from anabranch.region.server import Server
 from anabranch.region.stored_identity import check_writable, read_identity
 from anabranch.region.system_clock import SystemClock
 from anabranch.region.ticker import QUIET_MS, Ticker
 from anabranch.region.work import DiskTransaction, LogRead, Work
 from anabranch.sync.manager import SyncManager
+
+if TYPE_CHECKING:
+    from anabranch.region.http import Health, HttpServer
 
 _FACTS_S: Final = 1.0
 
@@ -95,6 +97,9 @@ class Region:
         except RuntimeError as error:
             raise OSError(f"cannot listen on {config.sync} for other regions: {error}") from error
         if config.http is not None:
+            # prometheus-client is imported only where it is used: that takes some 30 ms.
+            from anabranch.region.http import HttpServer
+
             self._http = HttpServer(self.metrics, self.health, self.ready)
             await self._http.start(config.http.host, config.http.port)
         self._ticker.start()
