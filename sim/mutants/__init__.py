@@ -7,6 +7,7 @@ Reading order:
 
 - `tree`: copies of the source tree, to be mutated.
 - `planted`: reads and applies the patches of planted bugs.
+- `compiled`: compiles a copy.
 - `seeds`: runs seeds of the simulator in a process of a copy, and reports the first violation.
 - `run`: planted bugs against the simulator.
 - `trial`: a scenario file in a copy of the tree with a patch.

@@ -40,9 +40,8 @@ def _mechanical(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     outcomes: list[planted.Outcome] = []
-    for outcome in planted.run(
-        options.only, options.first, options.seeds, options.jobs, options.tests
-    ):
+    asked = (options.only, options.first, options.seeds, options.jobs, options.tests)
+    for outcome in planted.run(*asked, is_compiled=options.compiled):
         outcomes.append(outcome)
         print(planted.one_line(outcome), flush=True)
     lines, missed = planted.table(outcomes, options.first)
@@ -79,7 +78,13 @@ def main() -> int:
         help="a number, a part of a name, or several of them, separated by commas",
     )
     command.add_argument("--jobs", type=int, default=2)
-    command.add_argument(
+    one_of = command.add_mutually_exclusive_group()
+    one_of.add_argument(
+        "--compiled",
+        action="store_true",
+        help="compile the copies: this tries the bugs in the build that users run",
+    )
+    one_of.add_argument(
         "--tests",
         type=Path,
         metavar="FILE",

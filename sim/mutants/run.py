@@ -2,7 +2,7 @@
 
 The seeds are plain ones, or seeds with forgotten restores if the bug's header says so. A bug that
 no seed catches counts as caught if it has a reduced scenario and a judge reports it there. On
-request a bug that neither catches is given to the tests.
+request a bug that neither catches is given to the tests, or the bugs are tried in compiled copies.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from statistics import median
 from threading import Lock
 from typing import Final, Optional
 
+from anabranch.sim.mutants.compiled import NotCompiled, compile_tree
 from anabranch.sim.mutants.planted import Planted, everything, plant, pull_out
 from anabranch.sim.mutants.seeds import PLAIN, RESTORES, Caught, Sound, first_caught, regions_of
 from anabranch.sim.mutants.suite import NEEDED, Suite
@@ -39,6 +40,7 @@ STORY_FAILED: Final = 7
 NO_SEED: Final = -1
 BY_STORY: Final = "story"
 BY_TEST: Final = "test"
+BY_COMPILER: Final = "compiler"
 
 
 @dataclass(frozen=True)
@@ -52,16 +54,23 @@ class Outcome:
 class Runner:
     """`jobs` copies of the tree, and one without a bug, which a seed must pass to count.
 
-    `memory`: the file of `Suite`; None: no tests are run.
+    `memory`: the file of `Suite`; None: no tests are run. `is_compiled`: the copies are compiled,
+    each anew with every bug.
     """
 
-    def __init__(self, scratch: Path, jobs: int, memory: Optional[Path] = None) -> None:
+    def __init__(
+        self, scratch: Path, jobs: int, memory: Optional[Path] = None, is_compiled: bool = False
+    ) -> None:
         extra = () if memory is None else NEEDED
         self._trees = [copy_tree(scratch / str(number), extra) for number in range(jobs)]
         self._memory = memory
         if memory is not None:
             Suite(self._trees[0], memory).learn()
         tree = copy_tree(scratch / "sound")
+        self._is_compiled = is_compiled
+        if is_compiled:
+            for one in (*self._trees, tree):
+                compile_tree(one)
         self.sound = {name: Sound(tree, SEED_LIMIT_S, name) for name in (PLAIN, RESTORES)}
         self._lock = Lock()
 
@@ -71,6 +80,8 @@ class Runner:
         try:
             plant(bug, tree)
             try:
+                if self._is_compiled:
+                    compile_tree(tree)
                 sound = self.sound[_flavour(bug)]
                 numbers = range(seeds.start + bug.first_seed, seeds.stop + bug.first_seed)
                 caught = first_caught(tree, numbers, sound, SEED_LIMIT_S)
@@ -78,6 +89,8 @@ class Runner:
                 if caught is None and self._memory is not None:
                     caught = caught_by_test(Suite(tree, self._memory))
                 return Outcome(bug, caught)
+            except NotCompiled as error:
+                return Outcome(bug, Caught(NO_SEED, BY_COMPILER, str(error)))
             finally:
                 pull_out(bug, tree)
         finally:
@@ -119,15 +132,20 @@ def _flavour(bug: Planted) -> str:
 
 
 def run(
-    only: str, first: int, seeds: int, jobs: int, memory: Optional[Path] = None
+    only: str,
+    first: int,
+    seeds: int,
+    jobs: int,
+    memory: Optional[Path] = None,
+    is_compiled: bool = False,
 ) -> Iterator[Outcome]:
     """Runs each bug with seeds from `first` upward, until one catches it; yields the outcomes.
 
-    `memory` is as in `Runner`.
+    `memory` and `is_compiled` are as in `Runner`.
     """
     bugs = everything(only)
     with tempfile.TemporaryDirectory(prefix="planted-") as scratch:
-        runner = Runner(Path(scratch), jobs, memory)
+        runner = Runner(Path(scratch), jobs, memory, is_compiled)
         with ThreadPoolExecutor(jobs) as pool:
             yield from pool.map(lambda bug: runner.run(bug, range(first, first + seeds)), bugs)
         for flavour, sound in runner.sound.items():
@@ -145,6 +163,8 @@ def one_line(outcome: Outcome) -> str:
         verdict = "NOT CAUGHT"
     elif caught.checker == BY_TEST:
         verdict = f"no seed, {caught.text.partition(': ')[0]}"
+    elif caught.checker == BY_COMPILER:
+        verdict = f"it does not compile: {caught.text}"
     elif caught.seed == NO_SEED:
         verdict = f"no seed, {outcome.bug.reduced.relative_to(ROOT)}"
     else:

@@ -45,13 +45,23 @@ def copy_tree(target: Path, extra: tuple[str, ...] = ()) -> Path:
 
 
 def environment(tree: Path) -> dict[str, str]:
-    """The environment variables of a Python process that runs that tree, interpreted."""
+    """The environment variables of a Python process that runs that tree.
+
+    It runs interpreted, unless the tree is compiled (`sim.mutants.compiled`).
+    """
     kept = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("PYTHON", "ANABRANCH", "COVERAGE", "PYTEST"))
     }
-    return {**kept, "PYTHONPATH": str(tree), "ANABRANCH_PURE": "1", "PYTHONHASHSEED": "0"}
+    if not is_compiled(tree):
+        kept["ANABRANCH_PURE"] = "1"
+    return {**kept, "PYTHONPATH": str(tree), "PYTHONHASHSEED": "0"}
+
+
+def is_compiled(tree: Path) -> bool:
+    """Whether a copy has compiled modules."""
+    return any(tree.glob("anabranch__mypyc*.so"))
 
 
 def forget_compiled(source: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from anabranch.sim.mutants import equivalent
 from anabranch.sim.mutants import suite as suite_module
+from anabranch.sim.mutants.compiled import NotCompiled, compile_tree
 from anabranch.sim.mutants.mechanical import Judged, Results, report, sample
 from anabranch.sim.mutants.operators import Mutant, mutants_of
 from anabranch.sim.mutants.seeds import Caught
@@ -19,6 +20,8 @@ from anabranch.sim.mutants.tree import (
     copy_tree,
     environment,
     forget_compiled,
+    is_compiled,
+    mutated,
     python,
     write_source,
 )
@@ -236,6 +239,35 @@ def test_bytecode_of_a_mutated_module_is_forgotten(tmp_path: Path) -> None:
 def test_a_copy_runs_interpreted_and_alone() -> None:
     found = environment(Path("/copy"))
     assert found["PYTHONPATH"] == "/copy" and found["ANABRANCH_PURE"] == "1"
+
+
+def test_a_compiled_copy_runs_compiled(tmp_path: Path) -> None:
+    module = tmp_path / "anabranch" / "crdt" / "one.py"
+    module.parent.mkdir(parents=True)
+    (tmp_path / "anabranch" / "__init__.py").touch()
+    (module.parent / "__init__.py").touch()
+    write_source(module, "def twice(number: int) -> int:\n    return number * 2\n")
+    assert not is_compiled(tmp_path)
+    compile_tree(tmp_path)
+    assert "ANABRANCH_PURE" not in environment(tmp_path)
+    program = "from anabranch.crdt import one; print(one.twice(2), one.__file__[-3:])"
+    for shown in ("4 .so", "6 .so"):
+        ended = subprocess.run(
+            [python(), "-c", program],
+            cwd=tmp_path,
+            env=environment(tmp_path),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ended.stdout.strip() == shown, ended.stderr
+        with mutated(module, lambda text: text.replace("2", "3")):
+            compile_tree(tmp_path)
+    with (
+        mutated(module, lambda text: text.replace("number *", "'number' +")),
+        pytest.raises(NotCompiled, match="error: Unsupported operand types"),
+    ):
+        compile_tree(tmp_path)
 
 
 def test_the_folders_of_tests_exist() -> None:
