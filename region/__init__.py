@@ -31,6 +31,7 @@ Reading order:
 - `data_files`: the database as a file: its identity, its mark, its write-ahead log.
 - `sql_thread`: a connection to SQLite with a thread of its own.
 - `database`: what a region asks of SQLite.
+- `log_answers`: answers to questions about the log on disk.
 - `damaged_log`: reads what is sound in the log of a damaged database.
 - `inspection`: a data directory that no region uses: check, backup, restore, repair.
 - `stored_identity`: the identity in a data directory, read without changing it.

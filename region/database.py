@@ -12,23 +12,20 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from pathlib import Path
 from typing import Any, Final, Optional, Protocol
 
-from anabranch.crdt.block import Block
 from anabranch.crdt.encoding import Malformed, Reader
 from anabranch.crdt.idempotency import PairLimits
 from anabranch.crdt.region_log import NodeLimits
-from anabranch.crdt.vector import Vector, raise_to
+from anabranch.crdt.vector import raise_to
 from anabranch.region.data_files import DataFiles, read_only_uri
 from anabranch.region.engine.errors import Damaged, StorageError
-from anabranch.region.engine.rows import BlockRow, SnapshotRow
+from anabranch.region.engine.rows import SnapshotRow
+from anabranch.region.log_answers import LogAnswers
 from anabranch.region.sql_thread import Done, Group, SqlThread
-from anabranch.region.storage import history, key_index, loading, log, salvage, schema
-from anabranch.region.storage.history import FindKey, Reach, ReadBlocks, ReadRows
+from anabranch.region.storage import loading, log, salvage, schema
 from anabranch.region.storage.key_loading import load_keys
 from anabranch.region.storage.loading import Stored
-from anabranch.region.storage.log import LogSize, OldRow, ReadOldest
-from anabranch.region.storage.salvage import ReadSalvage
+from anabranch.region.storage.log import LogSize
 from anabranch.region.work import LogQuestion
-from anabranch.sync.log_requests import CheckChains, Locate, ReadBlock, ReadLog
 
 FILE_NAME: Final = "region.sqlite"
 # Bytes of bodies that a start, and a search for damage, read at once.
@@ -89,9 +86,9 @@ class Database:
         self._files: Final = files
         # How the open files are no longer those at their paths; empty if they are.
         self._lost = ""
-        self._members: list[int] = []
         self._writer: Optional[SqlConnection] = None
         self._reader: Optional[SqlConnection] = None
+        self.log: Final = LogAnswers(self._read)
 
     # -- opening
 
@@ -216,7 +213,7 @@ class Database:
         except sqlite3.Error as error:
             raise _failure(f"cannot read {self.path}", error) from error
         stored.log_size = LogSize(rows, size_bytes, effects)
-        self._members = members
+        self.log.members = members
         floor = meta.get("log_floor")
         if floor is not None:
             try:
@@ -382,82 +379,11 @@ class Database:
             Damaged: A row that the answer needs is damaged.
         """
         try:
-            return await self._answer(request)
+            return await self.log.answer(request)
         except Malformed as error:
             raise Damaged(f"a row of the log is damaged: {error}") from error
         except sqlite3.Error as error:
             raise _failure("the log", error) from error
-
-    async def _answer(self, request: LogQuestion) -> Any:
-        if isinstance(request, ReadLog):
-            return await self.rows_after(request.position, request.bytes_max)
-        if isinstance(request, Locate):
-            return await self.position_before_lacking(request.vector)
-        if isinstance(request, ReadBlock):
-            return await self.block_with(request.origin, request.counter)
-        if isinstance(request, ReadOldest):
-            return await self.oldest_rows(request.up_to, request.count)
-        if isinstance(request, ReadSalvage):
-            after = (request.bytes_max, request.position)
-            return await self._blocks(salvage.SALVAGED_AFTER, after)
-        if isinstance(request, FindKey):
-            return await self._reach(request)
-        if isinstance(request, ReadBlocks):
-            of_origin = (request.bytes_max, request.origin, request.after, request.last)
-            return await self._blocks(history.BLOCKS_OF, of_origin)
-        if isinstance(request, ReadRows):
-            between = (request.bytes_max, request.position, request.last)
-            return [log.read_row(row) for row in await self._read(history.ROWS_BETWEEN, between)]
-        return await self.first_fork(request)
-
-    async def _reach(self, request: FindKey) -> Reach:
-        """How far the log reaches back, and the stretches that do not matter for a key."""
-        oldest, oldest_ms = next(iter(await self._read(history.OLDEST, ())), (0, 0))
-        segments = await self._read(key_index.SEGMENTS, ())
-        excluded = key_index.stretches_without(
-            request.key, segments, request.entry_id, has_entries=request.has_entries
-        )
-        return Reach(oldest, oldest_ms, excluded)
-
-    async def rows_after(self, position: int, bytes_max: int) -> list[BlockRow]:
-        """Block rows after a position, ascending, up to `bytes_max` bytes of bodies.
-
-        The first row is returned even if it is larger.
-        """
-        return await self._blocks(log.BLOCKS_AFTER, (bytes_max, position))
-
-    async def _blocks(self, sql: str, parameters: tuple[int, ...]) -> list[BlockRow]:
-        return [log.read_block_row(columns) for columns in await self._read(sql, parameters)]
-
-    async def position_before_lacking(self, vector: Vector) -> Optional[int]:
-        """The position before the first block that `vector` lacks; None if it lacks no block."""
-        found = await self._read(*log.first_lacking(vector, self._members))
-        before = next(iter(found))[0]
-        return None if before is None else int(before)
-
-    async def block_with(self, origin: int, counter: int) -> Optional[Block]:
-        """The block that holds the dot (origin, counter); None if the log no longer has it."""
-        for columns in await self._read(log.BLOCK_WITH, (origin, counter)):
-            block = log.read_block_row(columns).block
-            if block.first <= counter:
-                return block
-        return None
-
-    async def first_fork(self, request: CheckChains) -> int:
-        """The first region whose chain value differs here; 0 if none does.
-
-        A chain value at a counter that the log does not have counts as equal.
-        """
-        for origin, chain in sorted(request.chains.items()):
-            found = await self._read(log.BLOCK_ENDING_AT, (origin, request.vector[origin]))
-            for columns in found:
-                if log.read_block_row(columns).block.chain != chain:
-                    return origin
-        return 0
-
-    async def oldest_rows(self, up_to: int, count: int) -> list[OldRow]:
-        """Up to `count` of the oldest rows, ascending, none after position `up_to`."""
-        return [OldRow(*columns) for columns in await self._read(log.OLDEST, (up_to, count))]
 
 
 def cannot_write(error: BaseException) -> bool:

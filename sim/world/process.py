@@ -135,7 +135,7 @@ class SimulatedProcess(Endpoint):
         found = engine.disk_vector.get(self.region_id, 0)
         is_news = self.told < found
         while self.told < found:
-            block = run(self._database.block_with(self.region_id, self.told + 1))
+            block = run(self._database.log.block_with(self.region_id, self.told + 1))
             if block is None:
                 break  # a snapshot brought it back in recovery; judges heard of it when issued
             blocks.append(block)

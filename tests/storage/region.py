@@ -309,7 +309,7 @@ class Region:
             assert peer.engine.committed_position >= cut.position
             engine.join(list(cut.chunks(200)), peer.region_id, now_ms)
             return
-        rows = run(peer.database.rows_after(position, self.cluster.rng.choice([1, 300, 10000])))
+        rows = run(peer.database.log.rows_after(position, self.cluster.rng.choice([1, 300, 10000])))
         engine.merge([row.block for row in rows], peer.region_id, now_ms)
 
     def some_id(self) -> bytes:

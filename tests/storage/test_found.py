@@ -340,7 +340,7 @@ def test_a_commit_that_ends_while_a_peer_is_located() -> None:
     tail = region.driver.log.tail
     position = position_for(region.database, tail, peer, region.commit_all)
     assert position is not None
-    assert [row.block.last for row in run(region.database.rows_after(position, 1000))] == [2]
+    assert [row.block.last for row in run(region.database.log.rows_after(position, 1000))] == [2]
 
 
 def test_a_truncation_that_ends_while_a_peer_is_located() -> None:

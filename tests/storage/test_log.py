@@ -149,7 +149,7 @@ def check_position(naive: NaiveLog, on_disk: LogOnDisk, vector: Vector, lowest: 
     assert position >= lowest
     reached = dict(vector)
     while True:
-        rows = run(database.rows_after(position, 100))
+        rows = run(database.log.rows_after(position, 100))
         if not rows:
             break
         for row in rows:
@@ -229,7 +229,7 @@ def test_the_tail_is_what_the_disk_says(seed: int) -> None:
                 ours = [(row.position, row.source, row.block.body) for row in rows]
                 theirs = [
                     (row.position, row.source, row.block.body)
-                    for row in run(on_disk.database.rows_after(position, bytes_max))
+                    for row in run(on_disk.database.log.rows_after(position, bytes_max))
                 ]
                 assert ours == theirs
                 served += bool(ours)
@@ -248,14 +248,14 @@ def test_a_block_and_the_chain_after_it() -> None:
         ends = {block.last: block.chain for block in own}
         for counter in range(own[-1].last + 3):
             holder = next((block for block in own if block.first <= counter <= block.last), None)
-            found = run(database.block_with(origin, counter))
+            found = run(database.log.block_with(origin, counter))
             assert (None if found is None else found.body) == (
                 None if holder is None else holder.body
             )
             chain = ends.get(counter)
             for asked, forked in ((chain, 0), (bytes(16), origin if chain is not None else 0)):
                 request = CheckChains({origin: counter}, {origin: asked or bytes(16)})
-                assert run(database.first_fork(request)) == forked
+                assert run(database.log.first_fork(request)) == forked
 
 
 def test_the_floor_is_found_again() -> None:
@@ -304,7 +304,7 @@ async def test_the_same_through_the_threads(tmp_path: Path) -> None:
     assert await again.open() == {"b": b"2", "c": b"3"} | (
         {} if not log.tail.floor else {"log_floor": _vector(log.tail.floor)}
     )
-    rows = await again.rows_after(0, 1 << 20)
+    rows = await again.log.rows_after(0, 1 << 20)
     assert [(row.position, row.block.body) for row in rows] == [
         (row.position, naive.bodies[row.position])
         for row in naive.rows

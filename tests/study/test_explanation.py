@@ -59,7 +59,7 @@ class Cluster:
     def sync(self, source: str, target: str) -> None:
         """The target applies everything that the source has on its disk."""
         region, peer = self.regions[target], self.regions[source]
-        rows = run(peer.database.rows_after(0, 1 << 30))
+        rows = run(peer.database.log.rows_after(0, 1 << 30))
         blocks = [row.block for row in rows]
         region.engine.merge(blocks, peer.region_id, self.now_ms(target))
         region.commit_all()
