@@ -60,11 +60,7 @@ def _try(options: argparse.Namespace) -> int:
     return 1 if text else 0
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m anabranch.sim.mutants", description=__doc__, allow_abbrev=False
-    )
-    commands = parser.add_subparsers(required=True)
+def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     command = commands.add_parser(
         "run", help="the planted bugs, against the simulator and the tests", allow_abbrev=False
     )
@@ -91,6 +87,9 @@ def main() -> int:
         help="give the bugs that no seed catches to the tests; FILE keeps which test runs what",
     )
     command.set_defaults(act=_run)
+
+
+def _add_mechanical(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     command = commands.add_parser(
         "mechanical",
         help="small changes of crdt, region/engine and region/storage, against tests and simulator",
@@ -113,12 +112,25 @@ def main() -> int:
     command.add_argument("--tests-only", action="store_true", help="without the simulator")
     command.add_argument("--only", default="", help="files whose path contains this")
     command.set_defaults(act=_mechanical)
+
+
+def _add_try(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     command = commands.add_parser(
         "try", help="a scenario file in a copy of the tree with a patch", allow_abbrev=False
     )
     command.add_argument("patch", type=Path, help="a planted bug, or a rule of docs/learn/simpler")
     command.add_argument("scenario", type=Path, help="a scenario file")
     command.set_defaults(act=_try)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m anabranch.sim.mutants", description=__doc__, allow_abbrev=False
+    )
+    commands = parser.add_subparsers(required=True)
+    _add_run(commands)
+    _add_mechanical(commands)
+    _add_try(commands)
     options = parser.parse_args()
     return int(options.act(options))
 

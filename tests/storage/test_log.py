@@ -113,7 +113,7 @@ class LogOnDisk:
     def __init__(self, tail_bytes_max: int) -> None:
         self.database = DirectDatabase(new_disk())
         run(self.database.open())
-        self.database._members = REGIONS
+        self.database.log.members = REGIONS
         self.settings = Settings()
         self.log = EffectLog(0, {}, LogSize(0, 0, 0), self.settings, tail_bytes_max)
 
