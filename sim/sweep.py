@@ -197,13 +197,13 @@ def _work(
 ) -> None:
     """The main loop of a worker.
 
-    Garbage is collected only after each seed; imported objects are excluded from collection. If the
-    parent is killed while a number hangs, SIGALRM ends this process after `limit_s`.
+    Garbage is collected only after each seed. What the parent made is excluded: its garbage may be
+    of use to threads that a fork does not copy, such as those of gRPC, and hang when it is dropped
+    here. If the parent is killed while a number hangs, SIGALRM ends this process after `limit_s`.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process ends the worker
     for other in inherited:  # an open copy would hide from a worker that the parent has ended
         other.close()
-    gc.collect()
     gc.freeze()
     gc.disable()
     try:
