@@ -175,7 +175,8 @@ def _check_ports(config: RegionConfig) -> None:
 
 
 def _run(config: RegionConfig) -> None:
-    # What is imported from here on lives as long as the process, as what a start makes.
+    # What is imported from here on lives as long as the process. `process.run` looks for garbage
+    # again once the region is made.
     gc.disable()
 
     import uvloop

@@ -71,9 +71,16 @@ class Region:
         self._step_planned = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._ticker: Final = Ticker(self._loop, self._tick)
-        self._http: Optional[HttpServer] = None
+        self._http: Final = None if config.http is None else self._http_server()
         self._facts = process_facts.fixed()
         self._facts_due_s = 0.0
+
+    def _http_server(self) -> HttpServer:
+        # prometheus-client is imported only where it is used, and before a client can wait: that
+        # takes some 30 ms.
+        from anabranch.region.http import HttpServer
+
+        return HttpServer(self.metrics, self.health, self.ready)
 
     # -- start and stop
 
@@ -96,11 +103,7 @@ class Region:
             await self.sync.start()
         except RuntimeError as error:
             raise OSError(f"cannot listen on {config.sync} for other regions: {error}") from error
-        if config.http is not None:
-            # prometheus-client is imported only where it is used: that takes some 30 ms.
-            from anabranch.region.http import HttpServer
-
-            self._http = HttpServer(self.metrics, self.health, self.ready)
+        if self._http is not None and config.http is not None:
             await self._http.start(config.http.host, config.http.port)
         self._ticker.start()
         # A start reads the whole database.

@@ -41,7 +41,7 @@ def _mechanical(options: argparse.Namespace) -> int:
 def _run(options: argparse.Namespace) -> int:
     outcomes: list[planted.Outcome] = []
     asked = (options.only, options.first, options.seeds, options.jobs, options.tests)
-    for outcome in planted.run(*asked, is_compiled=options.compiled):
+    for outcome in planted.run(*asked, compiles=options.compiled):
         outcomes.append(outcome)
         print(planted.one_line(outcome), flush=True)
     lines, missed = planted.table(outcomes, options.first)

@@ -21,7 +21,7 @@ from anabranch.sim.mutants.compiled import NotCompiled, compile_tree
 from anabranch.sim.mutants.planted import Planted, everything, plant, pull_out
 from anabranch.sim.mutants.seeds import PLAIN, RESTORES, Caught, Sound, first_caught, regions_of
 from anabranch.sim.mutants.suite import NEEDED, Suite
-from anabranch.sim.mutants.tree import ROOT, copy_tree, environment, python
+from anabranch.sim.mutants.tree import ROOT, copy_tree, environment, is_compiled, python
 
 SEEDS: Final = 2000
 SEED_LIMIT_S: Final = 60.0
@@ -54,12 +54,12 @@ class Outcome:
 class Runner:
     """`jobs` copies of the tree, and one without a bug, which a seed must pass to count.
 
-    `memory`: the file of `Suite`; None: no tests are run. `is_compiled`: the copies are compiled,
+    `memory`: the file of `Suite`; None: no tests are run. `compiles`: the copies are compiled,
     each anew with every bug.
     """
 
     def __init__(
-        self, scratch: Path, jobs: int, memory: Optional[Path] = None, is_compiled: bool = False
+        self, scratch: Path, jobs: int, memory: Optional[Path] = None, compiles: bool = False
     ) -> None:
         extra = () if memory is None else NEEDED
         self._trees = [copy_tree(scratch / str(number), extra) for number in range(jobs)]
@@ -67,8 +67,7 @@ class Runner:
         if memory is not None:
             Suite(self._trees[0], memory).learn()
         tree = copy_tree(scratch / "sound")
-        self._is_compiled = is_compiled
-        if is_compiled:
+        if compiles:
             for one in (*self._trees, tree):
                 compile_tree(one)
         self.sound = {name: Sound(tree, SEED_LIMIT_S, name) for name in (PLAIN, RESTORES)}
@@ -80,7 +79,7 @@ class Runner:
         try:
             plant(bug, tree)
             try:
-                if self._is_compiled:
+                if is_compiled(tree):
                     compile_tree(tree)
                 sound = self.sound[_flavour(bug)]
                 numbers = range(seeds.start + bug.first_seed, seeds.stop + bug.first_seed)
@@ -137,15 +136,15 @@ def run(
     seeds: int,
     jobs: int,
     memory: Optional[Path] = None,
-    is_compiled: bool = False,
+    compiles: bool = False,
 ) -> Iterator[Outcome]:
     """Runs each bug with seeds from `first` upward, until one catches it; yields the outcomes.
 
-    `memory` and `is_compiled` are as in `Runner`.
+    `memory` and `compiles` are as in `Runner`.
     """
     bugs = everything(only)
     with tempfile.TemporaryDirectory(prefix="planted-") as scratch:
-        runner = Runner(Path(scratch), jobs, memory, is_compiled)
+        runner = Runner(Path(scratch), jobs, memory, compiles)
         with ThreadPoolExecutor(jobs) as pool:
             yield from pool.map(lambda bug: runner.run(bug, range(first, first + seeds)), bugs)
         for flavour, sound in runner.sound.items():
