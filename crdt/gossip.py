@@ -3,9 +3,15 @@
 They carry vectors for causal stability (S6.2), and the questions and answers of starts (S13.6) and
 recoveries (S13.7). A question names the lives that the asker knows. Before the receiver answers, it
 drops every message and block of a former life of a region that it has not applied yet.
+
+A question also names the members that the asker calls lost (S13.8). A region answers only once it
+calls them lost, too. Otherwise it could answer, and then get effects of the asker from a lost
+member, which the asker does not wait for.
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 
 class Heard:
@@ -35,11 +41,16 @@ class Heard:
 
 
 class StartQuestion:
-    """Question number `number` of a start. `lives`: region_id → life, the asker's own included."""
+    """Question number `number` of a start.
 
-    def __init__(self, number: int, lives: dict[int, int]) -> None:
+    `lives`: region_id → life, the asker's own included. `lost`: the members that the asker calls
+    lost.
+    """
+
+    def __init__(self, number: int, lives: dict[int, int], lost: Collection[int] = ()) -> None:
         self.number = number
         self.lives = lives
+        self.lost = lost
 
 
 class StartAnswer:
@@ -68,17 +79,24 @@ class StartAnswer:
 class RecoveryQuestion:
     """Question number `number` of a region in recovery, asked in its life `life`.
 
-    `recovery` is the life in which the recovery began; `lives` is as in `StartQuestion`.
+    `recovery` is the life in which the recovery began; `lives` and `lost` are as in `StartQuestion`.
     """
 
     def __init__(
-        self, asker: int, life: int, number: int, recovery: int, lives: dict[int, int]
+        self,
+        asker: int,
+        life: int,
+        number: int,
+        recovery: int,
+        lives: dict[int, int],
+        lost: Collection[int] = (),
     ) -> None:
         self.asker = asker
         self.life = life
         self.number = number
         self.recovery = recovery
         self.lives = lives
+        self.lost = lost
 
 
 class RecoveryAnswer:

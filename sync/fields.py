@@ -174,6 +174,7 @@ def put_gossip(gossip: Gossip) -> wire.Gossip:
             asker=asked.asker, life=asked.life, number=asked.number, recovery=asked.recovery
         )
         put_lives(question.lives, asked.lives)
+        question.lost.extend(asked.lost)
     for answer in gossip.answers:
         said = result.answers.add(
             asker=answer.asker,
@@ -208,6 +209,7 @@ def get_gossip(gossip: wire.Gossip) -> Gossip:
             counter(one.number, 0),
             counter(one.recovery, 0),
             get_lives(one.lives),
+            get_lost(one.lost),
         )
         for one in gossip.questions
     ]
@@ -240,14 +242,23 @@ def get_lives(source: Iterable[wire.Life]) -> dict[int, int]:
     return lives
 
 
+def get_lost(source: Iterable[int]) -> list[int]:
+    lost = [region(one) for one in source]
+    if len(set(lost)) < len(lost):
+        raise PeerError("a region twice among the lost members")
+    return lost
+
+
 def put_start_question(question: StartQuestion) -> wire.StartQuestion:
-    result = wire.StartQuestion(number=question.number)
+    result = wire.StartQuestion(number=question.number, lost=question.lost)
     put_lives(result.lives, question.lives)
     return result
 
 
 def get_start_question(question: wire.StartQuestion) -> StartQuestion:
-    return StartQuestion(counter(question.number), get_lives(question.lives))
+    return StartQuestion(
+        counter(question.number), get_lives(question.lives), get_lost(question.lost)
+    )
 
 
 def put_start_answer(answer: StartAnswer) -> wire.StartAnswer:

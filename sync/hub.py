@@ -273,6 +273,7 @@ class Hub(Opening):
                 self._work.dials.append(link.peer)
         self._close_silent(now_ms, steady_ms)
         self._refuse_lost(now_ms)
+        self.start_asking.answer(now_ms)
         for refused, count in self._refusals.due(steady_ms):
             self._tell_refusal(refused, count)
         self._pull(now_ms, steady_ms)

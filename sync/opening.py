@@ -76,6 +76,7 @@ class Opening(Switchboard):
             self._drop(former)
         connection.peer = hello.region_id
         connection.greeting, connection.life = hello, hello.life
+        connection.known_life = self.engine.newest_life(hello.region_id)
         self.sending[hello.region_id] = connection
         self._hear_life(hello.region_id, hello.life, now_ms)
         self._check_chains(connection, hello.vector, hello.chains, now_ms)

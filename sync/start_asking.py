@@ -1,8 +1,9 @@
 """The questions and answers of a start (S13.6), on open connections in both directions. Sans-IO.
 
 A region that starts asks on every connection as soon as the connection is open, and again on each
-when a new asking begins. An answer waits until every effect that was applied here when the question
-came is on disk.
+when a new asking begins. An answer waits until every effect that was applied here when it was made
+is on disk. It is made when the question comes, or once every member that the asker calls lost is
+called lost here, too (S13.8).
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ class StartAsking:
         self._engine: Final = engine
         # Answers, each with its connection and the position that must be on disk before it is sent.
         self._promised: list[tuple[int, PeerConnection, StartAnswer]] = []
+        # Questions that call a member lost from which this region still takes effects.
+        self._unanswered: list[tuple[PeerConnection, StartQuestion]] = []
 
     def ask(self, connections: Iterable[PeerConnection]) -> None:
         """Sends the present question on the open connections on which it was not sent yet."""
@@ -34,10 +37,25 @@ class StartAsking:
                 connection.queue(question)
 
     def asked(self, connection: PeerConnection, question: StartQuestion, now_ms: int) -> None:
-        """Prepares the answer to a peer's question.
+        """Prepares the answer to a peer's question, which replaces its former question.
 
         The hub has dropped all data of the former lives that follow from the question's lives.
         """
+        self.forget(connection)
+        self._unanswered.append((connection, question))
+        self.answer(now_ms)
+
+    def answer(self, now_ms: int) -> None:
+        """Prepares the answers to questions of regions that call no other members lost than this."""
+        lost = {region_id for region_id, member in self._engine.members.items() if member.lost}
+        unanswered, self._unanswered = self._unanswered, []
+        for connection, question in unanswered:
+            if lost.issuperset(question.lost):
+                self._promise(connection, question, now_ms)
+            else:
+                self._unanswered.append((connection, question))
+
+    def _promise(self, connection: PeerConnection, question: StartQuestion, now_ms: int) -> None:
         attestation = self._engine.attest(False, now_ms)
         answer = StartAnswer(
             question.number,
@@ -46,7 +64,6 @@ class StartAsking:
             attestation.clock_ms,
             dict(self._engine.collected),
         )
-        self._promised = [waiting for waiting in self._promised if waiting[1] is not connection]
         self._promised.append((attestation.position, connection, answer))
 
     def committed(self, position: int) -> None:
@@ -62,5 +79,6 @@ class StartAsking:
                 self._promised.append(waiting)
 
     def forget(self, connection: PeerConnection) -> None:
-        """Drops the answers for a connection that closed."""
+        """Drops the question and the answer of a connection that closed or that asks anew."""
         self._promised = [waiting for waiting in self._promised if waiting[1] is not connection]
+        self._unanswered = [waiting for waiting in self._unanswered if waiting[0] is not connection]

@@ -138,18 +138,18 @@ class Switchboard:
             self._failed(connection, error, now_ms)
 
     def _drop_former_lives(self, now_ms: int) -> None:
-        """Closes links whose peer has begun a later life, and drops their data (S1.3, S2.2).
+        """Closes connections whose peer has begun a later life, and drops their data (S1.3, S2.2).
 
-        Such a link leads to a process that no longer runs. Suppose that its region was put back to
-        a backup. Its peers then report how many of its effects they hold, and the region issues its
-        next effects after those (S13.6, S13.7). So an effect of the former life that this region
-        has not applied by then must never be applied.
+        Such a connection leads to a process that no longer runs. Suppose that its region was put
+        back to a backup. Its peers then report how many of its effects they hold, and the region
+        issues its next effects after those (S13.6, S13.7). So an effect of the former life that
+        this region has not applied by then must never be applied. What the former life said that
+        it holds does not count any more, either: a restore may have taken it back.
         """
-        for link in self.links.values():
-            connection = link.connection
-            if connection is not None and (
-                0 < connection.life < self.engine.newest_life(connection.peer)
-            ):
+        for connection in list(self._connections.values()):
+            newest = self.engine.newest_life(connection.peer)
+            is_former = 0 < connection.life < newest and connection.known_life < newest
+            if is_former and not connection.finishing:
                 text = f"{self._name(connection.peer)} has begun another life"
                 self.closed(connection.number, text, now_ms)
 

@@ -368,6 +368,7 @@ class Engine(PeerCalls):
         state.clock.read(now_ms)
         state.disk.committed()
         state.peers.delays.committed(state.disk.vector, self.region_id, now_ms, state.replication)
+        gossiping.answer_waiting(state)
         gossiping.answer_from_disk(state)
         state.outbox.release(state.disk.position)
         if state.waiting.waiters:

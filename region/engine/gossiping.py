@@ -90,7 +90,7 @@ def _hear_question(state: EngineState, question: RecoveryQuestion) -> None:
         return
     state.hear_life(question.asker, question.life)
     if not _is_over(state, question) and lifecycle.hear_question(question):
-        _promise_answer(state, question)
+        _answer(state, question)
 
 
 def _is_over(state: EngineState, question: RecoveryQuestion) -> bool:
@@ -105,8 +105,23 @@ def _is_over(state: EngineState, question: RecoveryQuestion) -> bool:
 # -- answering
 
 
-def _promise_answer(state: EngineState, question: RecoveryQuestion) -> None:
-    """Makes an answer with the vector applied now, to be given once it is on disk (S13.7)."""
+def answer_waiting(state: EngineState) -> None:
+    """Makes the answers that waited until this region called more members lost (S13.8)."""
+    lifecycle = state.lifecycle
+    promised = {waiting.answer.asker for waiting in lifecycle.promised}
+    for asker, question in lifecycle.questions.items():
+        given = lifecycle.answers.get(asker, {})
+        if asker not in promised and state.members.region_id not in given:
+            _answer(state, question)
+
+
+def _answer(state: EngineState, question: RecoveryQuestion) -> None:
+    """Makes an answer with the vector applied now, to be given once it is on disk (S13.7).
+
+    There is none while the asker calls a member lost that this region still takes effects from.
+    """
+    if not state.members.all_lost(question.lost):
+        return
     lifecycle = state.lifecycle
     lifecycle.promised = [
         waiting for waiting in lifecycle.promised if waiting.answer.asker != question.asker

@@ -7,8 +7,9 @@ the region enters recovery: it asks all members for their vectors, and leaves wh
 everything in the answers to one asking, and has merged the salvage of its damaged log, if there is
 one (`region.storage.salvage`).
 
-An asking names the lives of other members that are known when it begins. If the region hears of an
-unknown life before the start or the recovery is over, it begins another asking.
+An asking names the lives of other members that are known when it begins, and the members that this
+region calls lost (S13.8). If the region hears of an unknown life or of another lost member before
+the start or the recovery is over, it begins another asking.
 """
 
 from __future__ import annotations
@@ -64,6 +65,8 @@ class Lifecycle:
         self.called_lost_by: list[int] = []
         # The newest life heard of each other member (S1.3).
         self.lives: dict[int, int] = {}
+        # The members that this region calls lost (S13.8).
+        self.lost: list[int] = []
         self._clock: Final = clock
         # -- the start
         self._start_ends_ms = clock.steady_ms + patience_ms
@@ -104,7 +107,7 @@ class Lifecycle:
         """The question to every other member; None if the start is over."""
         if self.state != STARTING:
             return None
-        return StartQuestion(self._start_asking, self._known_lives())
+        return StartQuestion(self._start_asking, self._known_lives(), self.lost)
 
     def start_answered(self, peer: int, answer: StartAnswer, others: list[int]) -> None:
         """Takes a member's answer. An answer to an earlier asking does not count."""
@@ -114,9 +117,12 @@ class Lifecycle:
         if self.state == STARTING:
             self._try_to_serve(others)
 
-    def _ask_start_anew(self) -> None:
+    def _ask_anew(self) -> None:
+        """Begins another asking of the start, and of the recovery if there is one."""
         self._start_asking += 1
         self._start_answered.clear()
+        if self.state == RECOVERY:
+            self.ask()
 
     def _try_to_serve(self, others: list[int]) -> None:
         patience_is_over = self._clock.steady_ms >= self._start_ends_ms
@@ -143,9 +149,7 @@ class Lifecycle:
         if life <= self.lives.get(region_id, 0):
             return False
         self.lives[region_id] = life
-        self._ask_start_anew()
-        if self.state == RECOVERY:
-            self.ask()
+        self._ask_anew()
         return True
 
     def hear_own_life(self, life: int, is_own: bool) -> bool:
@@ -159,10 +163,8 @@ class Lifecycle:
         if life < self.life or (life == self.life and is_own):
             return False
         self.life = life + 1
-        self._ask_start_anew()
         self.asking = 0
-        if self.state == RECOVERY:
-            self.ask()
+        self._ask_anew()
         return True
 
     def may_have_reported(self, heard: Heard, disk_vector: Vector) -> bool:
@@ -182,6 +184,17 @@ class Lifecycle:
         )
 
     # -- lost
+
+    def note_lost(self, lost: list[int]) -> None:
+        """Takes the members that this region calls lost (S13.8). News make it ask again.
+
+        It waits for their answers no longer. So each other member must answer anew: after its last
+        answer it may have got effects of this region from a lost member. Its new answer comes when
+        it takes nothing from lost members any more, and so tells of all that they ever gave to it.
+        """
+        if lost != self.lost:
+            self.lost = lost
+            self._ask_anew()
 
     def call_lost(self, by: list[int]) -> bool:
         """These members call this region lost (S13.8). Returns whether one had not until now.
@@ -217,7 +230,7 @@ class Lifecycle:
     def question(self) -> RecoveryQuestion:
         """This region's question in recovery."""
         return RecoveryQuestion(
-            self.region_id, self.life, self.asking, self.recovery, self._asked_with_lives
+            self.region_id, self.life, self.asking, self.recovery, self._asked_with_lives, self.lost
         )
 
     def holds_all_answered(self, others: list[int], disk_vector: Vector) -> bool:

@@ -39,6 +39,10 @@ class Members:
         """The ids of the lost members."""
         return [member.region_id for member in self.by_id.values() if member.lost]
 
+    def all_lost(self, region_ids: Iterable[int]) -> bool:
+        """Whether these are lost members."""
+        return all(one in self.by_id and self.by_id[one].lost for one in region_ids)
+
     def named(self, name: str) -> Optional[Member]:
         """The member with that name; None if there is none."""
         for member in self.by_id.values():

@@ -247,8 +247,10 @@ class PeerCalls(Steps):
         self.state.peers.receives(peer, False)
 
     def acknowledged(self, peer: int, vector: Vector, now_ms: int) -> None:
-        """A receiving peer reports the vector on its disk."""
+        """A receiving peer reports the vector on its disk (S13.7)."""
         self.state.clock.read(now_ms)
+        self.state.check_held_by_peer(vector)
+        self._note_lifecycle()
         status = self.state.peers.by_id[peer]
         status.traffic.sent_rounds += ends_round(status.acknowledged, vector, peer)
         status.acknowledged = vector

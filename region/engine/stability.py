@@ -37,11 +37,14 @@ class Stability:
         Returns whether it was new.
         """
         known = self.heard.get(heard.region_id)
-        if known is not None and heard.life < known.life:
+        # In one life, what does not count is older than what counts.
+        age = (heard.life, heard.counts)
+        if known is not None and age < (known.life, known.counts):
             return False
-        if known is None or heard.life > known.life:
+        if known is None or age > (known.life, known.counts):
             # A higher life replaces all statements of a lower one, which may claim effects that a
-            # restore lost (S6.2).
+            # restore lost (S6.2). So may statements that do not count: a region that was put back
+            # may begin a life under the same number, and nobody may notice (S1.3).
             self.heard[heard.region_id] = Heard(
                 heard.region_id,
                 heard.life,
@@ -54,18 +57,13 @@ class Stability:
             self.clocks_ms.pop(heard.region_id, None)
             self._waiting.pop(heard.region_id, None)
         else:
-            if (
-                known.clock_ms >= heard.clock_ms
-                and known.counts >= heard.counts
-                and all(
-                    covers(known.vector, region_id, counter)
-                    for region_id, counter in heard.vector.items()
-                )
+            if known.clock_ms >= heard.clock_ms and all(
+                covers(known.vector, region_id, counter)
+                for region_id, counter in heard.vector.items()
             ):
                 return False
             raise_to(known.vector, heard.vector)
             known.clock_ms = max(known.clock_ms, heard.clock_ms)
-            known.counts = known.counts or heard.counts
             known.asks_stable = heard.asks_stable
         if heard.counts:
             waiting = self._waiting.setdefault(heard.region_id, [])

@@ -88,6 +88,7 @@ class EngineState:
     def note_lost(self) -> None:
         """Takes the lost members from the table, at the start and after `member lost` (S13.8)."""
         self.stability.lost = self.members.lost()
+        self.lifecycle.note_lost(self.members.lost())
         if self.stability.lost:
             own = self.keyspace.vector.get(self.members.region_id, 0)
             self.members.first_without_lost = own + 1

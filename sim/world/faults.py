@@ -7,6 +7,7 @@ duration, or when the run heals.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from random import Random
 from typing import Any, Final, Optional
 
@@ -19,6 +20,8 @@ from anabranch.sim.world.world import World
 
 PATIENCE_MS: Final = "60000"
 ASKS_AGAIN_MS: Final = 20
+# By how much later than the first region another one may be told that a region is lost.
+_TOLD_LATER_MS: Final = (0, 0, 20, 200)
 
 Strike = Callable[[World, Fault, Random], None]
 KINDS: Final[dict[str, Strike]] = {}
@@ -61,11 +64,11 @@ class _State:
             self._end()
 
 
-def _ends(world: World, fault: Fault, end: Callable[[], None]) -> _State:
-    """Calls `end` once: after the fault's duration, or when the run heals."""
+def _ends(world: World, fault: Fault, end: Callable[[], None], later_ms: int = 0) -> _State:
+    """Calls `end` once: `later_ms` after the fault's duration, or when the run heals."""
     state = _State(end)
     world.undo.append(state.end)
-    world.scheduler.after(fault.duration_ms, state.end)
+    world.scheduler.after(fault.duration_ms + later_ms, state.end)
     return state
 
 
@@ -312,24 +315,26 @@ def _clean_restart(world: World, fault: Fault, draw: Random) -> None:
 def _gone(world: World, fault: Fault, draw: Random) -> None:
     """A region is lost with all effects that only it held.
 
-    After the fault's duration every other region is told (S13.8), again if it lost that in a
-    restore.
+    After the fault's duration every other region is told (S13.8), some of them later than others.
+    A region is told again if it lost that in a restore.
     """
     region = world.regions[fault.regions[0]]
     if not region.running or world.gone or not world.is_connected_without(region.region_id):
         return
     region.is_gone = True
     region.stop("gone", silently=draw.random() < 0.5)
-    _ends(world, fault, lambda: _give_up(world, region))
+    for other in world.regions.values():
+        if other is not region:
+            later_ms = draw.choice(_TOLD_LATER_MS)
+            _ends(world, fault, partial(_give_up, world, region, other), later_ms)
 
 
-def _give_up(world: World, region: SimulatedRegion) -> None:
-    """Drops all messages of the region before it is said to be lost."""
-    for pipe in list(world.network.pipes):
-        if any(end.region_id == region.region_id for end in pipe.ends):
-            for end in (0, 1):
-                world.network.closed(pipe, end, "gone for good")
-    world.gone.append(region)
+def _give_up(world: World, region: SimulatedRegion, other: SimulatedRegion) -> None:
+    """Tells `other` that the region is lost. Their messages on the way are dropped before."""
+    for pipe in world.network.between(region.region_id, other.region_id):
+        for end in (0, 1):
+            world.network.closed(pipe, end, "gone for good")
+    world.gone.append((region, other))
     world.say_lost()
 
 

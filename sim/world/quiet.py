@@ -141,7 +141,7 @@ def _kept(region: SimulatedRegion, figures: dict[bytes, bytes], name: bytes) -> 
 
 def _of_links(world: World, region: SimulatedRegion, figures: dict[bytes, bytes]) -> list[str]:
     """What is wrong with the links of a region."""
-    gone = {one.region_id for one in world.gone}
+    gone = {one.region_id for one, _ in world.gone}
     links = [pair for pair in world.plan.links if not gone & set(pair)]
     texts: list[str] = []
     for dialler, peer in links:

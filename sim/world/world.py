@@ -77,8 +77,8 @@ class World:
         self._running: Optional[SimulatedRegion] = None
         # Functions that end the faults that are states.
         self.undo: list[Callable[[], None]] = []
-        # Regions that are gone for good and must be reported as lost to the others.
-        self.gone: list[SimulatedRegion] = []
+        # Regions that are gone for good, each with a region to which it is reported as lost.
+        self.gone: list[tuple[SimulatedRegion, SimulatedRegion]] = []
         self._strike: Final = strike
         self.keys: Final = tuple(sorted({*keys, *(k for one in plan.clients for k in one.keys)}))
         settings = {one: _all_settings(plan.settings[one]) for one in plan.regions}
@@ -259,20 +259,19 @@ class World:
         self.scheduler.after(SHOW_EVERY_MS, self._show)
 
     def say_lost(self) -> None:
-        """Tells every region that does not know of it which regions are gone for good (S13.8).
+        """Tells the regions that do not know of it which regions are gone for good (S13.8).
 
         A region may have lost that knowledge in a restore.
         """
-        for gone in self.gone:
-            for region in self.regions.values():
-                if not region.running or region.paused:
-                    continue
-                if not region.engine.members[gone.region_id].lost:
-                    session = region.engine.connect("operator", "", region.now_ms())
-                    words = [b"CRDT.MEMBER", b"LOST", gone.name.encode()]
-                    region.engine.execute(session, words, region.now_ms())
-                    region.engine.disconnect(session)
-                    region.stepped()
+        for gone, region in self.gone:
+            if not region.running or region.paused:
+                continue
+            if not region.engine.members[gone.region_id].lost:
+                session = region.engine.connect("operator", "", region.now_ms())
+                words = [b"CRDT.MEMBER", b"LOST", gone.name.encode()]
+                region.engine.execute(session, words, region.now_ms())
+                region.engine.disconnect(session)
+                region.stepped()
 
     def gaps(self) -> int:
         """How often either end of a link closed it because blocks were missing (S2.2)."""

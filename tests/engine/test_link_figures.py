@@ -54,6 +54,8 @@ def test_traffic_is_counted_by_peer_and_direction() -> None:
 
 def test_a_round_ends_when_further_effects_are_reported() -> None:
     us, eu = cluster(2)
+    for _ in range(4):
+        us.ok("XADD", "s", "*", "f", "1")
     for vector in ({1: 3}, {1: 3}, {1: 3, 2: 9}, {1: 4, 2: 9}):
         us.engine.acknowledged(2, vector, us.now_ms)
     assert metrics(us, "sync_rounds_total")["eu", "sent"] == 2, "its own effects do not count"

@@ -66,7 +66,11 @@ class Place:
         life = max(clock.now_ms, int(self.meta.get("life", b"0")) + 1)
         recovery = recovery or int(self.meta.get("recovery", b"0"))
         self.meta.update(life=b"%d" % life, recovery=b"%d" % recovery)
-        members = [Member(member.region_id, member.name) for member in self.members]
+        lost = self.meta.get("lost", b"").split(b",")
+        members = [
+            Member(member.region_id, member.name, b"%d" % member.region_id in lost)
+            for member in self.members
+        ]
         return engine_on(
             keyspace,
             Members("test", self.region_id, NAMES[self.region_id], members),

@@ -103,6 +103,52 @@ def test_what_a_lost_region_once_claimed_does_not_keep_a_region_in_recovery() ->
     assert us.engine.state.lifecycle.state == SERVING
 
 
+def test_a_lost_member_means_another_asking() -> None:
+    """S13.8: as in a start, the other members answer anew, each once it has been told, too."""
+    us, eu, ap = cluster(3)
+    us.ok("XADD", "x", "*", "f", "1")
+    us.commit()
+    backup = len(us.rows)
+    us.ok("XADD", "x", "*", "f", "2")
+    carry(us, ap, gossip=False)
+    us.restart(5000, backup)
+    us.engine.state.lifecycle.enter_recovery()
+    us.commit()
+    for _ in range(2):
+        tell(us, eu)
+        tell(eu, us)
+    assert us.engine.state.lifecycle.waited_for([2], us.engine.disk_vector) == [2]
+    us.ok("CRDT.MEMBER", "LOST", "ap")
+    for _ in range(2):
+        tell(us, eu)
+        tell(eu, us)
+    us.at(5001)
+    assert us.engine.state.lifecycle.state == RECOVERY, "eu still takes effects from ap"
+    carry(ap, eu, gossip=False)
+    eu.ok("CRDT.MEMBER", "LOST", "ap")
+    tell(eu, us)
+    us.at(5002)
+    assert us.engine.state.lifecycle.state == RECOVERY, "eu holds an effect that us has lost"
+    carry(eu, us)
+    us.at(5003)
+    assert us.engine.state.lifecycle.state == SERVING
+    assert us("XLEN", "x") == 2
+
+
+def test_an_acknowledgement_of_own_effects_that_are_lost_begins_a_recovery() -> None:
+    """S13.7: us was put back unsaid, and its start ended by patience. It says what eu holds."""
+    us, eu = cluster(2)
+    us.ok("XADD", "x", "*", "f", "1")
+    sync(us, eu)
+    us.restart(2000, 0)
+    us.at(2000)
+    assert us.engine.state.lifecycle.state == SERVING
+    us.engine.acknowledged(2, dict(eu.engine.disk_vector), 2001)
+    assert us.engine.state.lifecycle.state == RECOVERY
+    us.commit()
+    assert int(us.meta["recovery"]) == us.engine.state.lifecycle.recovery > 0
+
+
 def test_a_claim_of_a_lower_life_counts_for_nothing() -> None:
     """S6.2: a higher life throws away what was heard of a lower one.
 

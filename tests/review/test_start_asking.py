@@ -159,6 +159,51 @@ def test_a_member_answers_with_all_that_it_has_applied_once_that_is_on_its_disk(
     assert state_of(us) == RECOVERY
 
 
+def test_a_lost_member_means_another_asking() -> None:
+    """S13.8: ap is lost, and had effects of us that us has lost. eu got them after its answer.
+
+    us once counted the former answer of eu, served, and issued other effects under those counters
+    (seed 277654190915 with `--restores`).
+    """
+    us, eu, ap = cluster(3)
+    us.ok("XADD", "x", "*", "f", "1")
+    carry(us, ap)
+    restarted(us, rows=0)
+    greet(us, eu)
+    answer = ask_start(us, eu)
+    assert answer is not None and answer.vector == {}
+    carry(ap, eu, gossip=False)
+    number = asked(us).number
+    us.ok("CRDT.MEMBER", "LOST", "ap")
+    us.at(2001)
+    assert state_of(us) == STARTING
+    assert (asked(us).number, asked(us).lost) == (number + 1, [3])
+    eu.ok("CRDT.MEMBER", "LOST", "ap")
+    ask_start(us, eu)
+    assert state_of(us) == RECOVERY
+
+
+def test_the_only_member_left_waits_for_nobody() -> None:
+    us, _ = cluster(2)
+    restarted(us)
+    us.ok("CRDT.MEMBER", "LOST", "eu")
+    us.at(2001)
+    assert state_of(us) == SERVING
+    us.ok("CRDT.MEMBER", "LOST", "eu")
+    assert us.engine.state.lifecycle.lost == [2]
+
+
+def test_lost_members_are_named_after_a_restart_too() -> None:
+    us, eu, _ = cluster(3)
+    us.ok("CRDT.MEMBER", "LOST", "ap")
+    restarted(us)
+    assert asked(us).lost == [3]
+    greet(us, eu)
+    eu.ok("CRDT.MEMBER", "LOST", "ap")
+    ask_start(us, eu)
+    assert state_of(us) == SERVING
+
+
 def test_commands_that_issue_wait_for_the_second_asking_too() -> None:
     us, eu = cluster(2)
     restarted(us)

@@ -29,6 +29,7 @@ counters = st.integers(1, COUNTER_MAX)
 naturals = st.integers(0, COUNTER_MAX)
 vectors = st.dictionaries(regions, counters, max_size=16)
 lives = st.dictionaries(regions, naturals, max_size=16)
+lost = st.lists(regions, unique=True, max_size=16)
 chain_values = st.binary(min_size=16, max_size=16)
 texts = st.text(st.characters(codec="utf-8"), max_size=40)
 members = st.dictionaries(regions, texts, max_size=16)
@@ -54,7 +55,9 @@ gossips = st.builds(
         st.builds(Heard, regions, naturals, st.booleans(), vectors, naturals, st.booleans()),
         max_size=5,
     ),
-    st.lists(st.builds(RecoveryQuestion, regions, naturals, naturals, naturals, lives), max_size=5),
+    st.lists(
+        st.builds(RecoveryQuestion, regions, naturals, naturals, naturals, lives, lost), max_size=5
+    ),
     st.lists(
         st.builds(
             RecoveryAnswer, regions, naturals, naturals, regions, vectors, naturals, naturals
@@ -62,7 +65,7 @@ gossips = st.builds(
         max_size=5,
     ),
 )
-start_questions = st.builds(StartQuestion, counters, lives)
+start_questions = st.builds(StartQuestion, counters, lives, lost)
 start_answers = st.builds(StartAnswer, counters, naturals, vectors, naturals, vectors)
 refusals = st.builds(m.Refusal, st.sampled_from(m.REASONS), texts)
 
@@ -232,6 +235,8 @@ def test_a_payload_that_unpacks_to_too_much_is_not_unpacked() -> None:
         wire.Up(
             start_question=wire.StartQuestion(number=1, lives=[wire.Life(region_id=1, life=1)] * 2)
         ),
+        wire.Up(start_question=wire.StartQuestion(number=1, lost=[0])),
+        wire.Up(start_question=wire.StartQuestion(number=1, lost=[2, 3, 2])),
         wire.Up(start_answer=wire.StartAnswer(life=1)),
         wire.Up(start_answer=wire.StartAnswer(number=1, vector=[wire.Counter(region_id=1)])),
         wire.Up(start_answer=wire.StartAnswer(number=1, collected=[wire.Counter(region_id=1)])),

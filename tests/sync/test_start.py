@@ -136,6 +136,35 @@ def test_only_the_newest_question_of_a_connection_is_answered() -> None:
     assert [answer.number for answer in said(world, 2, 1, StartAnswer)] == [2]
 
 
+def test_a_question_waits_for_the_word_that_a_member_is_lost() -> None:
+    """S13.8: us waits for ap no longer. eu answers once it takes nothing from ap any more."""
+    world = World([(1, 2), (2, 3)])
+    world.run(200)
+    us, eu, ap = world.engines[1], world.engines[2], world.engines[3]
+    us.question = StartQuestion(1, {1: 1}, [3])
+    world.run(200)
+    ap.write("given to eu meanwhile")
+    world.run(500)
+    assert said(world, 1, 2, StartQuestion) and not said(world, 2, 1, StartAnswer)
+    eu.members[3].lost = True
+    world.run(200)
+    assert [answer.vector for answer in said(world, 2, 1, StartAnswer)] == [{3: 1}]
+
+
+def test_a_question_that_waits_ends_with_its_connection() -> None:
+    world = World([(1, 2), (2, 3)])
+    world.run(200)
+    world.engines[1].question = StartQuestion(9, {1: 1}, [3])
+    world.run(100)
+    assert said(world, 1, 2, StartQuestion)
+    world.put_back(1, life=2)
+    world.engines[1].question = StartQuestion(1, {1: 2}, [3])
+    world.until(lambda: len(said(world, 1, 2, StartQuestion)) == 2)
+    world.engines[2].members[3].lost = True
+    world.run(200)
+    assert [answer.number for answer in said(world, 2, 1, StartAnswer)] == [1]
+
+
 def test_a_promise_ends_with_its_connection() -> None:
     """The answer to a former life of the asker, or on a former connection, is never sent."""
     world = World([(1, 2)])
@@ -176,10 +205,16 @@ class Answerer:
             self.take(self.hub.dial_opened(peer, 0), self._welcome(peer))
         self.to_us = self.number_of(1)
         self.to_ap = self.number_of(3)
-        self.from_ap = self.hub.accepted(0)
-        hello = Hello(VERSION, "c", TABLE, 3, "ap", 2, 1, {}, {}, frozenset(), 1 << 20)
-        self.take(self.from_ap, hello)
-        self.read(self.from_ap)
+        self.from_ap = self.greeted(3, 1)
+
+    def greeted(self, peer: int, life: int) -> int:
+        """A connection that the peer dialled in that life."""
+        number = self.hub.accepted(0)
+        name = NAMES[peer]
+        hello = Hello(VERSION, "c", TABLE, peer, name, 2, life, {}, {}, frozenset(), 1 << 20)
+        self.take(number, hello)
+        self.read(number)
+        return number
 
     def _welcome(self, peer: int) -> Welcome:
         return Welcome(VERSION, "c", TABLE, peer, NAMES[peer], 1, {}, {})
@@ -271,11 +306,35 @@ def test_a_peer_that_names_a_later_life_of_its_own_keeps_that_connection() -> No
     eu.take(eu.to_ap, Batch([block(3, "unread")]))
     eu.take(eu.to_ap, StartQuestion(1, {3: 2}))
     assert eu.hub.links[3].connection is not None
-    assert eu.step() == []
+    assert eu.step() == [eu.from_ap], "this one may still lead to the life before"
     assert len(eu.answers(eu.to_ap)) == 1
-    eu.take(eu.from_ap, StartQuestion(2, {3: 3}))
-    assert eu.step() == [eu.to_ap], "this one may still lead to the life before"
-    assert len(eu.answers(eu.from_ap)) == 1
+    other = Answerer()
+    other.take(other.from_ap, StartQuestion(2, {3: 3}))
+    assert other.step() == [other.to_ap]
+    assert len(other.answers(other.from_ap)) == 1
+
+
+def test_what_a_former_life_acknowledged_does_not_count() -> None:
+    """ap was put back to a backup, and no longer has what it says here that it has."""
+    eu = Answerer()
+    eu.engine.write("one")
+    eu.step()
+    eu.take(eu.to_us, StartQuestion(1, {1: 1, 3: 2}))
+    assert set(eu.step()) == {eu.from_ap, eu.to_ap}
+    eu.take(eu.from_ap, VectorAcknowledgement({2: 1}, frozenset(), None))
+    assert 3 not in eu.engine.peer_acks
+
+
+def test_a_region_that_dials_in_a_lower_life_hears_of_its_higher_one() -> None:
+    """S1.3: its clock was set back. The connection stays, since gossip tells it of that life."""
+    eu = Answerer()
+    eu.engine.hear_lives({1: 9}, 0)
+    from_us = eu.greeted(1, 5)
+    assert eu.step() == [eu.to_us]
+    eu.take(eu.from_ap, StartQuestion(1, {3: 1, 1: 9}))
+    assert eu.step() == []
+    eu.take(eu.from_ap, StartQuestion(2, {3: 1, 1: 10}))
+    assert eu.step() == [from_us]
 
 
 # -- a whole story
