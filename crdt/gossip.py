@@ -79,7 +79,8 @@ class StartAnswer:
 class RecoveryQuestion:
     """Question number `number` of a region in recovery, asked in its life `life`.
 
-    `recovery` is the life in which the recovery began; `lives` and `lost` are as in `StartQuestion`.
+    `recovery` is the life in which the recovery began. `lives` and `lost` are as in a
+    `StartQuestion`.
     """
 
     def __init__(

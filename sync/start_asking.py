@@ -46,7 +46,7 @@ class StartAsking:
         self.answer(now_ms)
 
     def answer(self, now_ms: int) -> None:
-        """Prepares the answers to questions of regions that call no other members lost than this."""
+        """Prepares the answers to all questions that name no member that is not lost here."""
         lost = {region_id for region_id, member in self._engine.members.items() if member.lost}
         unanswered, self._unanswered = self._unanswered, []
         for connection, question in unanswered:

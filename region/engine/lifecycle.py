@@ -39,6 +39,23 @@ _ASK_AGAIN_MS: Final = 200
 _LACKS_OWN: Final = "a member holds more effects of this region than it has itself"
 
 
+class _Start:
+    """The askings of a start (S13.6): the number of the present one, and who answered it."""
+
+    def __init__(self, ends_ms: int) -> None:
+        # The steady time at which the patience is over, in ms.
+        self.ends_ms: Final = ends_ms
+        self.number = 1
+        self.answered: set[int] = set()
+
+    def ask_anew(self) -> None:
+        self.number += 1
+        self.answered.clear()
+
+    def is_answered(self, others: list[int]) -> bool:
+        return self.answered.issuperset(others)
+
+
 class Lifecycle:
     """The state machine of one region's life.
 
@@ -68,10 +85,7 @@ class Lifecycle:
         # The members that this region calls lost (S13.8).
         self.lost: list[int] = []
         self._clock: Final = clock
-        # -- the start
-        self._start_ends_ms = clock.steady_ms + patience_ms
-        self._start_asking = 1
-        self._start_answered: set[int] = set()
+        self._start: Final = _Start(clock.steady_ms + patience_ms)
         # -- this region's recovery; each life numbers its askings from 1
         self.asking = 0
         self._asked_ms = 0
@@ -107,26 +121,25 @@ class Lifecycle:
         """The question to every other member; None if the start is over."""
         if self.state != STARTING:
             return None
-        return StartQuestion(self._start_asking, self._known_lives(), self.lost)
+        return StartQuestion(self._start.number, self._known_lives(), self.lost)
 
     def start_answered(self, peer: int, answer: StartAnswer, others: list[int]) -> None:
         """Takes a member's answer. An answer to an earlier asking does not count."""
         self.hear_life(peer, answer.life)
-        if answer.number == self._start_asking and answer.life == self.lives.get(peer, 0):
-            self._start_answered.add(peer)
+        if answer.number == self._start.number and answer.life == self.lives.get(peer, 0):
+            self._start.answered.add(peer)
         if self.state == STARTING:
             self._try_to_serve(others)
 
     def _ask_anew(self) -> None:
         """Begins another asking of the start, and of the recovery if there is one."""
-        self._start_asking += 1
-        self._start_answered.clear()
+        self._start.ask_anew()
         if self.state == RECOVERY:
             self.ask()
 
     def _try_to_serve(self, others: list[int]) -> None:
-        patience_is_over = self._clock.steady_ms >= self._start_ends_ms
-        if patience_is_over or self._start_answered.issuperset(others):
+        patience_is_over = self._clock.steady_ms >= self._start.ends_ms
+        if patience_is_over or self._start.is_answered(others):
             self.state = SERVING
 
     def ended_by_patience(self, others: list[int]) -> bool:
@@ -134,7 +147,7 @@ class Lifecycle:
 
         It speaks of a region that has just begun to serve.
         """
-        return self.asking == 0 and not self._start_answered.issuperset(others)
+        return self.asking == 0 and not self._start.is_answered(others)
 
     # -- lives
 
