@@ -63,11 +63,7 @@ COMPILED = [
 ]
 INTERPRETED = {
     *("anabranch/sync/carrier.py", "anabranch/sync/generate.py", "anabranch/sync/manager.py"),
-    *(
-        "anabranch/sim/world/draining.py",
-        "anabranch/sim/world/faults.py",
-        "anabranch/sim/world/vfs.py",
-    ),
+    *("anabranch/sim/world/draining.py", "anabranch/sim/world/vfs.py"),
 }
 OPT_LEVEL = os.environ.get("ANABRANCH_OPT_LEVEL", "3")
 

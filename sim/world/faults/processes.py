@@ -1,0 +1,133 @@
+"""Faults of processes and whole regions: deaths, restarts, pauses, losses for good."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from random import Random
+from typing import Final
+
+from anabranch.sim.plan import Fault
+from anabranch.sim.world.disk import Disk
+from anabranch.sim.world.faults.kinds import ends, kind
+from anabranch.sim.world.region import SimulatedRegion
+from anabranch.sim.world.world import World
+
+# By how much later than the first region another one may be told that a region is lost.
+_TOLD_LATER_MS: Final = (0, 0, 20, 200)
+
+
+def _down(world: World, region: SimulatedRegion, fault: Fault) -> None:
+    """Keeps a region that has just stopped from starting, for the duration of the fault."""
+    region.down_for += 1
+
+    def end() -> None:
+        region.down_for = max(0, region.down_for - 1)
+        region.start_if_stopped()
+
+    ends(world, fault, end)
+
+
+@kind("kill")
+@kind("long absence")
+def _kill(world: World, fault: Fault, draw: Random) -> None:
+    region = world.regions[fault.regions[0]]
+    if region.running:
+        region.stop("kill")
+        _down(world, region, fault)
+
+
+@kind("kill in a write")
+def _kill_in_write(world: World, fault: Fault, draw: Random) -> None:
+    region = world.regions[fault.regions[0]]
+    if region.running:
+        region.cut_disk(draw.randrange(40), "kill", fault.duration_ms, None)
+
+
+def _power(draw: Random) -> Callable[[Disk], None]:
+    survival = draw.choice([0.0, 0.0, 0.5, 0.9])
+    return lambda disk: disk.power_cut(draw, survival)
+
+
+@kind("power cut")
+def _power_cut(world: World, fault: Fault, draw: Random) -> None:
+    region = world.regions[fault.regions[0]]
+    if region.running:
+        region.stop("power", silently=True, power=_power(draw))
+        _down(world, region, fault)
+
+
+@kind("power cut in a write")
+def _power_cut_in_write(world: World, fault: Fault, draw: Random) -> None:
+    region = world.regions[fault.regions[0]]
+    if region.running:
+        region.cut_disk(draw.randrange(40), "power", fault.duration_ms, _power(draw))
+
+
+@kind("death in a checkpoint")
+def _death_in_checkpoint(world: World, fault: Fault, draw: Random) -> None:
+    """The region dies right after a part of a checkpoint has been written, or its machine does."""
+    region = world.regions[fault.regions[0]]
+    if region.running:
+        how, power = draw.choice([("kill", None), ("power", _power(draw))])
+        region.cut_checkpoint(draw.randrange(6), how, fault.duration_ms, power)
+
+
+@kind("blackout")
+def _blackout(world: World, fault: Fault, draw: Random) -> None:
+    """Every region loses power at once."""
+    for region in world.regions.values():
+        if region.running:
+            region.stop("power", silently=True, power=_power(draw))
+            _down(world, region, fault)
+
+
+@kind("clean restart")
+def _clean_restart(world: World, fault: Fault, draw: Random) -> None:
+    region = world.regions[fault.regions[0]]
+    if region.running and not region.paused:
+        region.stop_cleanly()
+        _down(world, region, fault)
+
+
+@kind("gone for good")
+def _gone(world: World, fault: Fault, draw: Random) -> None:
+    """A region is lost with all effects that only it held.
+
+    After the fault's duration every other region is told (S13.8), some of them later than others.
+    A region is told again if it lost that in a restore.
+    """
+    region = world.regions[fault.regions[0]]
+    if not region.running or world.gone or not world.is_connected_without(region.region_id):
+        return
+    region.is_gone = True
+    region.stop("gone", silently=draw.random() < 0.5)
+    for other in world.regions.values():
+        if other is not region:
+            later_ms = draw.choice(_TOLD_LATER_MS)
+            ends(world, fault, partial(_give_up, world, region, other), later_ms)
+
+
+def _give_up(world: World, region: SimulatedRegion, other: SimulatedRegion) -> None:
+    """Tells `other` that the region is lost. Their messages on the way are dropped before."""
+    for pipe in world.network.between(region.region_id, other.region_id):
+        for end in (0, 1):
+            world.network.closed(pipe, end, "gone for good")
+    world.gone.append((region, other))
+    world.say_lost()
+
+
+@kind("pause")
+def _pause(world: World, fault: Fault, draw: Random) -> None:
+    region = world.regions[fault.regions[0]]
+    if not region.running or region.paused:
+        return
+    start = region.starts
+    region.pause(True)
+
+    def end() -> None:
+        if region.is_running(start):
+            region.pause(False)
+            world.network.resume()
+
+    ends(world, fault, end)
