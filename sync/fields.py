@@ -280,11 +280,13 @@ def get_start_answer(answer: wire.StartAnswer) -> StartAnswer:
 
 def put_refusal(refusal: m.Refusal) -> wire.Refusal:
     return wire.Refusal(
-        reason=wire.Reason.Name(m.REASONS.index(refusal.reason) + 1), text=refusal.text[:TEXT_MAX]
+        reason=wire.Reason.Name(m.REASONS.index(refusal.reason) + 1),
+        text=refusal.text[:TEXT_MAX],
+        life=refusal.life,
     )
 
 
 def get_refusal(refusal: wire.Refusal) -> m.Refusal:
     if not 1 <= refusal.reason <= len(m.REASONS):
         raise PeerError(f"reason {refusal.reason}")
-    return m.Refusal(m.REASONS[refusal.reason - 1], text(refusal.text))
+    return m.Refusal(m.REASONS[refusal.reason - 1], text(refusal.text), counter(refusal.life, 0))

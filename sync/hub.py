@@ -152,6 +152,8 @@ class Hub(Opening):
     def _refused(self, connection: PeerConnection, refusal: m.Refusal, now_ms: int) -> None:
         """Handles a refusal: the peer closes the link for the reason given."""
         self._drop(connection)
+        if refusal.life:
+            self.engine.hear_lives({self.engine.region_id: refusal.life}, now_ms)
         if refusal.reason == "lost":
             self.engine.called_lost(connection.peer)
         self._show_refusal(

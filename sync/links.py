@@ -38,9 +38,6 @@ class PeerConnection:
         self.greeting: Optional[Union[Hello, Welcome]] = None
         # The life of the other side, as reported by itself on this connection; 0: not reported yet.
         self.life = 0
-        # The newest life known of the other side when a Hello came. If the Hello names a lower one,
-        # the connection stays open: the other side may have to hear of that life here (S1.3).
-        self.known_life = 0
         # Number of the newest start question of this region that was sent here.
         self.asked = 0
 

@@ -88,10 +88,15 @@ class Welcome:
 
 @dataclass(slots=True)
 class Refusal:
-    """Last message of a side that closes the link."""
+    """Last message of a side that closes the link.
+
+    `life`: a later life in which the refused region is known, so that it begins a later one still
+    (S1.3); 0 if it is refused for another reason.
+    """
 
     reason: str
     text: str
+    life: int = 0
 
 
 # -- up: from the dialler, which receives

@@ -62,21 +62,21 @@ class Opening(Switchboard):
 
     def _hello(self, connection: PeerConnection, hello: m.Hello, now_ms: int) -> None:
         refusal = refuse_hello(Identity.of(self.engine), hello)
-        if refusal is None:
-            former = self.sending.get(hello.region_id)
-            if former is not None and former.life > hello.life:
-                refusal = m.Refusal(
-                    "superseded", f"{hello.name} is connected with a later life than {hello.life}"
-                )
+        newest = self.engine.newest_life(hello.region_id)
+        if refusal is None and hello.life < newest:
+            # Either that life is over, or the peer does not know of its later life yet (S1.3).
+            refusal = m.Refusal(
+                "superseded", f"{hello.name} has begun a later life than {hello.life}", newest
+            )
         if refusal is not None:
             connection.peer = hello.region_id if hello.region_id in self.engine.members else 0
             self._refuse(connection, refusal, now_ms)
             return
+        former = self.sending.get(hello.region_id)
         if former is not None:
             self._drop(former)
         connection.peer = hello.region_id
         connection.greeting, connection.life = hello, hello.life
-        connection.known_life = self.engine.newest_life(hello.region_id)
         self.sending[hello.region_id] = connection
         self._hear_life(hello.region_id, hello.life, now_ms)
         self._check_chains(connection, hello.vector, hello.chains, now_ms)

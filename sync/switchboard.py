@@ -147,8 +147,7 @@ class Switchboard:
         it holds does not count any more, either: a restore may have taken it back.
         """
         for connection in list(self._connections.values()):
-            newest = self.engine.newest_life(connection.peer)
-            is_former = 0 < connection.life < newest and connection.known_life < newest
+            is_former = 0 < connection.life < self.engine.newest_life(connection.peer)
             if is_former and not connection.finishing:
                 text = f"{self._name(connection.peer)} has begun another life"
                 self.closed(connection.number, text, now_ms)

@@ -67,7 +67,7 @@ gossips = st.builds(
 )
 start_questions = st.builds(StartQuestion, counters, lives, lost)
 start_answers = st.builds(StartAnswer, counters, naturals, vectors, naturals, vectors)
-refusals = st.builds(m.Refusal, st.sampled_from(m.REASONS), texts)
+refusals = st.builds(m.Refusal, st.sampled_from(m.REASONS), texts, naturals)
 
 
 def with_chains(data: Any) -> tuple[dict[int, int], dict[int, bytes]]:

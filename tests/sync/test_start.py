@@ -15,6 +15,7 @@ from anabranch.sync.messages import (
     VERSION,
     Batch,
     Hello,
+    Refusal,
     SnapshotBegin,
     SnapshotChunk,
     SnapshotEnd,
@@ -326,15 +327,17 @@ def test_what_a_former_life_acknowledged_does_not_count() -> None:
 
 
 def test_a_region_that_dials_in_a_lower_life_hears_of_its_higher_one() -> None:
-    """S1.3: its clock was set back. The connection stays, since gossip tells it of that life."""
+    """S1.3: its clock was set back. It is refused, and told why, so it begins a later life."""
     eu = Answerer()
     eu.engine.hear_lives({1: 9}, 0)
-    from_us = eu.greeted(1, 5)
-    assert eu.step() == [eu.to_us]
-    eu.take(eu.from_ap, StartQuestion(1, {3: 1, 1: 9}))
-    assert eu.step() == []
-    eu.take(eu.from_ap, StartQuestion(2, {3: 1, 1: 10}))
-    assert eu.step() == [from_us]
+    number = eu.hub.accepted(0)
+    eu.take(number, Hello(VERSION, "c", TABLE, 1, "us", 2, 5, {}, {}, frozenset(), 1 << 20))
+    (refusal,) = eu.read(number)
+    assert (refusal.reason, refusal.life) == ("superseded", 9)
+    assert eu.hub.finished(number) and 1 not in eu.hub.sending
+    us = Answerer()
+    us.take(us.to_ap, Refusal("superseded", "eu has begun a later life than 1", 7))
+    assert us.engine.lives[us.engine.region_id] == 7
 
 
 # -- a whole story
