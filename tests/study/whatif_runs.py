@@ -317,7 +317,8 @@ class Run:
         region.stop("gone")
         if not self.is_isolated:
             world.scheduler.run_until(world.scheduler.now_ms + 500)
-        faults._give_up(world, region)
+        for other in world.remaining():
+            faults.processes.give_up(world, region, other)
 
     def _hidden_keys(self) -> set[bytes]:
         """Keys that a deadline hides in a region, so that nobody sees what they hold there."""

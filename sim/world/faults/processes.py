@@ -105,10 +105,10 @@ def _gone(world: World, fault: Fault, draw: Random) -> None:
     for other in world.regions.values():
         if other is not region:
             later_ms = draw.choice(_TOLD_LATER_MS)
-            ends(world, fault, partial(_give_up, world, region, other), later_ms)
+            ends(world, fault, partial(give_up, world, region, other), later_ms)
 
 
-def _give_up(world: World, region: SimulatedRegion, other: SimulatedRegion) -> None:
+def give_up(world: World, region: SimulatedRegion, other: SimulatedRegion) -> None:
     """Tells `other` that the region is lost. Their messages on the way are dropped before."""
     for pipe in world.network.between(region.region_id, other.region_id):
         for end in (0, 1):
