@@ -70,3 +70,33 @@ def test_what_only_the_lost_region_holds_can_be_added_elsewhere(
     cluster.start("ap")
     with pytest.raises(redis.exceptions.ReadOnlyError, match="was said to be lost"):
         cluster.client("ap").xadd("x", {"a": "1"})
+
+
+def test_a_recovery_waits_until_every_other_region_is_told(
+    new_cluster: Callable[..., LiveCluster],
+) -> None:
+    """S13.8: ap may have given effects of us to eu. eu answers once it takes nothing from ap."""
+    cluster = new_cluster(["us", "eu", "ap"])
+    for name in ("us", "eu", "ap"):
+        cluster.start(name)
+    us = cluster.client("us")
+    us.xadd("s", {"n": "1"})
+    eventually(lambda: cluster.client("eu").xlen("s") == 1, 20, "the entry in eu")
+    cluster.stop("ap")
+    cluster.stop("us")
+    cluster.start("us", "--restored")
+    us = cluster.client("us")
+    waits_for = "is in recovery, waiting for"
+
+    def refusal() -> str:
+        with pytest.raises(redis.exceptions.ReadOnlyError) as error:
+            us.xadd("s", {"n": "2"})
+        return str(error.value)
+
+    eventually(lambda: refusal().endswith(f"{waits_for} ap"), 20, "eu's answer")
+    us.execute_command("CRDT.MEMBER", "LOST", "ap")
+    assert refusal().endswith(f"{waits_for} eu")
+    cluster.client("eu").execute_command("CRDT.MEMBER", "LOST", "ap")
+    eventually(lambda: us.info("crdt")["crdt_state"] == "serving", 20, "the end of the recovery")
+    us.xadd("s", {"n": "2"})
+    eventually(lambda: cluster.client("eu").xlen("s") == 2, 20, "both entries in eu")
