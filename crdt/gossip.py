@@ -21,6 +21,8 @@ class Heard:
     (S10.2). `life` is the number of its life (S1.3). `counts` is False during its start and in
     recovery: no region then counts `vector` for stability (S13.6). `asks_stable`: a client of that
     region asked for the stable time lately, so every region keeps its clock on disk fresh (S7.7).
+    `lost`: the members that the region called lost when it held `vector`. It has taken nothing from
+    them since, so `vector` covers all that they ever gave to it (S13.8).
     """
 
     def __init__(
@@ -31,6 +33,7 @@ class Heard:
         vector: dict[int, int],
         clock_ms: int,
         asks_stable: bool = False,
+        lost: Collection[int] = (),
     ) -> None:
         self.region_id = region_id
         self.life = life
@@ -38,6 +41,7 @@ class Heard:
         self.vector = vector
         self.clock_ms = clock_ms
         self.asks_stable = asks_stable
+        self.lost = lost
 
 
 class StartQuestion:

@@ -67,6 +67,7 @@ def own_gossip(engine: Engine, attestation: Attestation) -> Gossip:
         dict(attestation.vector),
         attestation.clock_ms,
         attestation.asks_stable,
+        attestation.lost,
     )
     return Gossip(
         [own] + [heard for heard in gossip.heard if heard.region_id != engine.region_id],

@@ -167,6 +167,7 @@ def put_gossip(gossip: Gossip) -> wire.Gossip:
             counts=heard.counts,
             clock_ms=heard.clock_ms,
             asks_stable=heard.asks_stable,
+            lost=sorted(heard.lost),
         )
         put_vector(one.vector, heard.vector)
     for asked in gossip.questions:
@@ -199,6 +200,7 @@ def get_gossip(gossip: wire.Gossip) -> Gossip:
             get_vector(one.vector),
             counter(one.clock_ms, 0),
             one.asks_stable,
+            get_lost(one.lost),
         )
         for one in gossip.heard
     ]

@@ -5,7 +5,7 @@ It names exactly the attributes and methods that sync uses, so that tests can re
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Optional, Protocol
 
 from anabranch.crdt.block import Block
@@ -54,6 +54,8 @@ class Attestation(Protocol):
     def counts(self) -> bool: ...
     @property
     def asks_stable(self) -> bool: ...
+    @property
+    def lost(self) -> Collection[int]: ...
 
 
 class SnapshotCut(Protocol):

@@ -29,6 +29,8 @@ class DiskState:
         self.error = ""
         # What was found damaged in the database since the start, else empty.
         self.damage = ""
+        # The members that this region called lost at its last commit (S13.8).
+        self.lost: list[int] = []
         # The database holds salvaged blocks that the recovery has not dealt with yet (S13.7).
         self.has_salvage = False
         # Meta rows that the next commit stores: life, recovery, lost members, the floor of IDs.
@@ -58,6 +60,8 @@ class DiskState:
         self.vector = commit.vector
         self.chains = commit.chains
         self.clock_ms = max(self.clock_ms, commit.clock_ms)
+        if "lost" in commit.meta:
+            self.lost = [int(one) for one in commit.meta["lost"].split(b",")]
 
     def clock_of_newest_commit(self) -> int:
         """The clock of the commit under way, else of the last commit.

@@ -21,6 +21,7 @@ def compose(state: EngineState) -> Gossip:
         dict(state.disk.vector),
         state.disk.clock_ms,
         state.stability.time.is_asked(state.clock.steady_ms),
+        state.disk.lost,
     )
     questions = list(lifecycle.questions.values())
     if lifecycle.state == RECOVERY:

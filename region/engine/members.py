@@ -23,9 +23,6 @@ class Members:
         self.region_id: Final = region_id
         self.name: Final = name
         self.by_id: dict[int, Member] = {member.region_id: member for member in members}
-        # Counter of the first effect that this region issues after `member lost`, or after its
-        # start with lost members. 0 without lost members.
-        self.first_without_lost = 0
 
     def others(self) -> list[int]:
         """The ids of all members except this region and lost members."""

@@ -30,7 +30,7 @@ class Attestation:
 
     The region may send them once `position` is on its disk. `digest` is empty if it was not wanted,
     or if too many entries remain to be hashed. `counts` is False before the end of the start and in
-    recovery (S13.6). `asks_stable` is as in `Heard`.
+    recovery (S13.6). `asks_stable` and `lost` are as in `Heard`.
     """
 
     def __init__(
@@ -42,6 +42,7 @@ class Attestation:
         life: int,
         counts: bool,
         asks_stable: bool,
+        lost: list[int],
     ) -> None:
         self.vector = vector
         self.clock_ms = clock_ms
@@ -50,6 +51,7 @@ class Attestation:
         self.life = life
         self.counts = counts
         self.asks_stable = asks_stable
+        self.lost = lost
 
 
 def attest(state: EngineState, digest_entries_max: int) -> Attestation:
@@ -66,7 +68,8 @@ def attest(state: EngineState, digest_entries_max: int) -> Attestation:
     counts = state.lifecycle.state == SERVING
     vector = dict(state.keyspace.vector)
     asks = state.stability.time.is_asked(state.clock.steady_ms)
-    return Attestation(vector, clock_ms, digest, position, state.lifecycle.life, counts, asks)
+    life, lost = state.lifecycle.life, state.members.lost()
+    return Attestation(vector, clock_ms, digest, position, life, counts, asks, lost)
 
 
 def refresh_clock(state: EngineState, age_ms: int) -> bool:

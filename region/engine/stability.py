@@ -23,10 +23,10 @@ class Stability:
         # applied here, and the clocks reported with them (ms).
         self.counted: dict[int, Vector] = {}
         self.clocks_ms: dict[int, int] = {}
-        # Lost members (S13.8). Their effects that others hold may still be in flight to this
-        # region. Since lost members report no vectors, a vector of another region counts only when
-        # the effects of lost members that it covers are applied here, too.
+        # The members that this region calls lost (S13.8), and those that each other region called
+        # lost in statements that count.
         self.lost: list[int] = []
+        self.called_lost: dict[int, set[int]] = {}
         # Statements that do not count yet, oldest first. Only the oldest and the newest of a region
         # are kept: that bounds the list, and the oldest can still begin to count.
         self._waiting: dict[int, list[Heard]] = {}
@@ -52,19 +52,26 @@ class Stability:
                 dict(heard.vector),
                 heard.clock_ms,
                 heard.asks_stable,
+                set(heard.lost),
             )
             self.counted.pop(heard.region_id, None)
+            self.called_lost.pop(heard.region_id, None)
             self.clocks_ms.pop(heard.region_id, None)
             self._waiting.pop(heard.region_id, None)
         else:
-            if known.clock_ms >= heard.clock_ms and all(
-                covers(known.vector, region_id, counter)
-                for region_id, counter in heard.vector.items()
+            if (
+                known.clock_ms >= heard.clock_ms
+                and set(known.lost).issuperset(heard.lost)
+                and all(
+                    covers(known.vector, region_id, counter)
+                    for region_id, counter in heard.vector.items()
+                )
             ):
                 return False
             raise_to(known.vector, heard.vector)
             known.clock_ms = max(known.clock_ms, heard.clock_ms)
             known.asks_stable = heard.asks_stable
+            known.lost = {*known.lost, *heard.lost}
         if heard.counts:
             waiting = self._waiting.setdefault(heard.region_id, [])
             del waiting[1:]
@@ -72,18 +79,20 @@ class Stability:
         return True
 
     def count(self, applied: Vector) -> None:
-        """Lets statements count whose vectors are covered here as `counted` and `lost` require.
+        """Lets statements count whose effects of certain regions are applied here.
 
-        `applied` is the vector of all effects applied here.
+        These are the region that made the statement, and the members that it called lost, which
+        make no statements. `applied` is the vector of all effects applied here.
         """
         for region_id in list(self._waiting):
             waiting = self._waiting[region_id]
             while waiting and all(
                 covers(applied, one, waiting[0].vector.get(one, 0))
-                for one in (region_id, *self.lost)
+                for one in (region_id, *waiting[0].lost)
             ):
                 heard = waiting.pop(0)
                 raise_to(self.counted.setdefault(region_id, {}), heard.vector)
+                self.called_lost.setdefault(region_id, set()).update(heard.lost)
                 self.clocks_ms[region_id] = max(self.clocks_ms.get(region_id, 0), heard.clock_ms)
             if not waiting:
                 del self._waiting[region_id]
@@ -99,21 +108,30 @@ class Stability:
         """Whether a counting statement of each of `others` covers the dot (region_id, counter)."""
         return all(covers(self.counted.get(other, {}), region_id, counter) for other in others)
 
+    def knows_what_lost_left(self, others: list[int]) -> bool:
+        """Whether no effect of a lost member can still arrive from one of `others` (S13.8).
+
+        A vector covers all that a region will ever hold of the members that it called lost when it
+        held this vector, beside what other regions still pass on. It counts only when its effects
+        of these members are applied here. A vector of a region that was not told yet proves
+        nothing: that region may get a create of the lost member later, and pass it on when the
+        tombstone of its group is already collected here.
+        """
+        return all(self._is_without_lost(other) for other in others)
+
+    def _is_without_lost(self, region_id: int) -> bool:
+        return self.called_lost.get(region_id, set()).issuperset(self.lost)
+
     def all_clocks_past(self, others: list[int], at_ms: int) -> bool:
         return all(self.clocks_ms.get(other, 0) > at_ms for other in others)
 
-    def clock_that_counts(self, region_id: int, applied: Vector) -> Optional[int]:
+    def clock_that_counts(self, region_id: int) -> Optional[int]:
         """The clock (ms) that came with the newest counting vector of a region (S7.7).
 
-        None if no vector of its present life counts, and while effects of lost members that it
-        covers are not applied here: a member may have been declared lost after the vector counted.
+        None if no vector of its present life counts, or none that covers all that the region will
+        ever hold of lost members.
         """
-        clock_ms = self.clocks_ms.get(region_id)
-        if clock_ms is None or not all(
-            covers(applied, one, self.counted[region_id].get(one, 0)) for one in self.lost
-        ):
-            return None
-        return clock_ms
+        return self.clocks_ms.get(region_id) if self._is_without_lost(region_id) else None
 
     def newest(self, region_id: int) -> Optional[Heard]:
         return self.heard.get(region_id)

@@ -82,6 +82,7 @@ class EngineState:
         self.process_facts: dict[str, str] = {}
         self.refresh_settings()
         self.note_lost()
+        self.disk.lost = members.lost()
 
     # -- members and stability
 
@@ -89,23 +90,6 @@ class EngineState:
         """Takes the lost members from the table, at the start and after `member lost` (S13.8)."""
         self.stability.lost = self.members.lost()
         self.lifecycle.note_lost(self.members.lost())
-        if self.stability.lost:
-            own = self.keyspace.vector.get(self.members.region_id, 0)
-            self.members.first_without_lost = own + 1
-
-    def knows_what_lost_left(self) -> bool:
-        """Whether no effect of a lost member can still arrive from another member (S13.8).
-
-        A vector that another member reports once it holds an effect issued here after the loss
-        covers all that this member will ever hold of the lost one. Such a vector counts only when
-        its effects of the lost member are applied here. An earlier vector proves nothing: a create
-        that the member received after reporting it could arrive here when its tombstone is already
-        collected.
-        """
-        first = self.members.first_without_lost
-        return first == 0 or self.stability.all_hold(
-            self.members.others(), self.members.region_id, first
-        )
 
     def stable_vector(self) -> Vector:
         """The vector that every member is known to have on disk (S1).
@@ -113,9 +97,10 @@ class EngineState:
         Empty while this region itself does not count, and while effects of a lost member may still
         arrive.
         """
-        if self.lifecycle.state != SERVING or not self.knows_what_lost_left():
+        others = self.members.others()
+        if self.lifecycle.state != SERVING or not self.stability.knows_what_lost_left(others):
             return {}
-        return self.stability.stable(self.members.others(), self.disk.vector)
+        return self.stability.stable(others, self.disk.vector)
 
     def counter_held_by(self, peer: int) -> int:
         """The highest counter of this region's effects known to be on a peer's disk.
@@ -184,7 +169,7 @@ class EngineState:
         stable_ms = self.disk.clock_ms
         without: list[int] = []
         for other in self.members.others():
-            clock_ms = self.stability.clock_that_counts(other, self.keyspace.vector)
+            clock_ms = self.stability.clock_that_counts(other)
             if clock_ms is None:
                 without.append(other)
             elif clock_ms < stable_ms:

@@ -184,7 +184,7 @@ def _is_known_to_all(state: EngineState, dot: Dot, at_ms: int) -> bool:
     return (
         state.stability.all_hold(others, dot[0], dot[1])
         and state.stability.all_clocks_past(others, at_ms)
-        and state.knows_what_lost_left()
+        and state.stability.knows_what_lost_left(others)
     )
 
 

@@ -198,6 +198,41 @@ def test_what_counts_replaces_what_does_not_count() -> None:
     assert stability.stable([2], {1: 9, 2: 9}) == {1: 4, 2: 1}
 
 
+def test_a_lost_member_is_left_out_once_all_others_call_it_lost() -> None:
+    """S13.8: until then they may get more from it. What they got must be applied here."""
+    stability = Stability()
+    for region_id in (2, 3):
+        stability.hear(Heard(region_id, 5, True, {4: 1}, 10))
+    stability.count({4: 1})
+    assert stability.knows_what_lost_left([2, 3])
+    stability.lost = [4]
+    assert not stability.knows_what_lost_left([2, 3])
+    assert stability.clock_that_counts(2) is None
+    assert stability.hear(Heard(2, 5, True, {4: 1}, 10, lost=[4])), "it calls 4 lost now"
+    assert stability.hear(Heard(3, 5, True, {4: 2}, 10, lost=[4]))
+    stability.count({4: 1})
+    assert stability.clock_that_counts(2) == 10
+    assert not stability.knows_what_lost_left([2, 3]), "an effect of 4 is still to come from 3"
+    stability.count({4: 2})
+    assert stability.knows_what_lost_left([2, 3])
+    newest = stability.newest(3)
+    assert newest is not None and newest.lost == {4}, "gossip passes it on"
+    stability.hear(Heard(3, 6, True, {4: 2}, 11))
+    stability.count({4: 2})
+    assert not stability.knows_what_lost_left([2, 3]), "a new life was not told"
+
+
+def test_what_a_region_calls_lost_counts_with_the_effects_of_that_vector() -> None:
+    """It was told before this region was, which applied its effects of the lost one later."""
+    stability = Stability()
+    stability.hear(Heard(2, 5, True, {4: 2}, 10, lost=[4]))
+    stability.count({4: 1})
+    stability.lost = [4]
+    assert not stability.knows_what_lost_left([2])
+    stability.count({4: 2})
+    assert stability.knows_what_lost_left([2])
+
+
 def test_what_waits_to_count_is_bounded_and_still_moves() -> None:
     stability = Stability()
     for counter in range(1, 100):

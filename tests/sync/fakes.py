@@ -62,6 +62,7 @@ class FakeAttestation:
         self.life = engine.life
         self.counts = True
         self.asks_stable = False
+        self.lost = [one.region_id for one in engine.members.values() if one.lost]
 
 
 class FakeCut:

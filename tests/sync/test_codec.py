@@ -29,7 +29,7 @@ counters = st.integers(1, COUNTER_MAX)
 naturals = st.integers(0, COUNTER_MAX)
 vectors = st.dictionaries(regions, counters, max_size=16)
 lives = st.dictionaries(regions, naturals, max_size=16)
-lost = st.lists(regions, unique=True, max_size=16)
+lost = st.lists(regions, unique=True, max_size=16).map(sorted)
 chain_values = st.binary(min_size=16, max_size=16)
 texts = st.text(st.characters(codec="utf-8"), max_size=40)
 members = st.dictionaries(regions, texts, max_size=16)
@@ -52,7 +52,7 @@ headers = st.builds(
 gossips = st.builds(
     Gossip,
     st.lists(
-        st.builds(Heard, regions, naturals, st.booleans(), vectors, naturals, st.booleans()),
+        st.builds(Heard, regions, naturals, st.booleans(), vectors, naturals, st.booleans(), lost),
         max_size=5,
     ),
     st.lists(
@@ -236,6 +236,11 @@ def test_a_payload_that_unpacks_to_too_much_is_not_unpacked() -> None:
             start_question=wire.StartQuestion(number=1, lives=[wire.Life(region_id=1, life=1)] * 2)
         ),
         wire.Up(start_question=wire.StartQuestion(number=1, lost=[0])),
+        wire.Up(
+            acknowledgement=wire.VectorAcknowledgement(
+                gossip=wire.Gossip(heard=[wire.Heard(region_id=1, lost=[2, 2])])
+            )
+        ),
         wire.Up(start_question=wire.StartQuestion(number=1, lost=[2, 3, 2])),
         wire.Up(start_answer=wire.StartAnswer(life=1)),
         wire.Up(start_answer=wire.StartAnswer(number=1, vector=[wire.Counter(region_id=1)])),
