@@ -117,7 +117,8 @@ class AcknowledgedAdds(LedgerJudge):
     def _added(self, operation: Operation) -> list[Add]:
         """The adds that the operation issued, as far as they were committed.
 
-        A retry of an idempotent add issued none.
+        A retry of an idempotent add issued none. An add is gone, too, once a region that was put
+        back issues its counter again: `vectors` checks that no other region holds the former one.
         """
         assert operation.after is not None
         first, last = operation.effects()
@@ -126,7 +127,7 @@ class AcknowledgedAdds(LedgerJudge):
         wanted = {
             (words[1], reply) for words, reply in answers(operation) if words[0].upper() == b"XADD"
         }
-        found = [self.ledger.log.get(operation.region, one) for one in range(first, last + 1)]
+        found = [self.ledger.effect(operation.region, one) for one in range(first, last + 1)]
         return [one for one in found if isinstance(one, Add) and (one.key, one.shown_id) in wanted]
 
     def _is_lost(self, add: Add, end: End) -> bool:

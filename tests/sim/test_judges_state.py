@@ -695,6 +695,19 @@ def test_a_restored_region_that_issues_its_counters_again_below_a_time() -> None
     assert "stable_times" in story.found()
 
 
+def test_a_lost_add_whose_counter_is_issued_again_at_the_end() -> None:
+    """The run ends before that effect is committed: other regions lack it, and not the add.
+
+    Seed 62002488, with `--restores` and a region that is always gone for good.
+    """
+    story = ordinary_life()
+    story.add(1, "1002-1", "d")
+    story.commit(1)
+    story.crash(1, "backup", {1: 3, 2: 4})
+    story.add(1, "1002-1001", "e")
+    assert "acknowledged_adds" not in story.finish(), story.texts()
+
+
 def test_a_lost_counter_that_is_issued_again_and_not_committed_yet() -> None:
     """Seed 24000704: until the commit, the judge took the former effect for the new one."""
     story = Story()
