@@ -42,6 +42,17 @@ def test_without_anybody_waiting_a_full_block_is_what_wants_one() -> None:
     assert engine.wants_commit(1000)
 
 
+def test_under_everysec_the_oldest_change_waits_for_a_second() -> None:
+    """Of the changes that are in no commit yet: after each commit the second begins anew."""
+    engine, session = region(appendfsync="everysec")
+    for first_ms in (2000, 5000):
+        add(engine, session, first_ms)
+        add(engine, session, first_ms + 600)
+        assert not engine.wants_commit(first_ms + 999)
+        assert engine.wants_commit(first_ms + 1000)
+        commit(engine, first_ms + 1000)
+
+
 def test_what_is_said_of_the_disk_wants_one() -> None:
     """S2.4: an answer about the disk wants a commit.
 
