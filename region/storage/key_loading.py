@@ -187,7 +187,7 @@ def _load_nodes(
                 needless.nodes.append((number, region, node, its_cut))
             newest, newest_cut = body, its_cut
     _make_node(made, region_id, node_number, newest)
-    for region_id, _, one in sorted(made, key=_order):
+    for region_id, _, one in sorted(made, key=_base_counter):
         push_node(stream, region_id, one)
 
 
@@ -202,5 +202,6 @@ def _make_node(
         made.append((region_id, node.base_counter, node))
 
 
-def _order(one: tuple[int, int, PackedNode]) -> tuple[int, int]:
-    return one[0], one[1]
+def _base_counter(one: tuple[int, int, PackedNode]) -> int:
+    """The nodes of a region log are put in by this."""
+    return one[1]

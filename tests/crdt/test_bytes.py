@@ -54,7 +54,7 @@ from anabranch.crdt.pair import pair_of
 from anabranch.crdt.pel_chunk import entry_ref
 from anabranch.crdt.place import at_counters, at_id, put_place
 from anabranch.crdt.region_log import NodeLimits
-from anabranch.crdt.scan import FOLLOWS_WORD, SAME_NAMES
+from anabranch.crdt.scan import FOLLOWS_WORD, NEXT_COUNTER, SAME_MS, SAME_NAMES, Scan
 from anabranch.crdt.snapshot import SNAPSHOT_VERSION, read_snapshot
 from anabranch.crdt.spans import Spans, put_spans_by_region
 from anabranch.crdt.state import (
@@ -107,6 +107,21 @@ def test_parts_are_those_of_slices() -> None:
                 other = part[:at] + bytes([part[at] ^ 64]) + part[at + 1 :]
                 assert not stands_at(data, start, other)
     assert not stands_at(data, 95, data[95:] + b"x"), "the data end before the text"
+
+
+def test_a_number_of_an_entry_has_at_most_64_bits() -> None:
+    """Its ms, seq, counter and length; the compiled walk would go on with a part of it."""
+    top, too_high = varint((1 << 64) - 1), varint(1 << 64)
+    for place in range(4):
+        for number, fits in ((top, place < 3), (too_high, False), (varint(1 << 72), False)):
+            numbers = [varint(0)] * 4
+            numbers[place] = number
+            scan = Scan(b"\0" + b"".join(numbers), 0)
+            if fits:
+                assert scan.step() and (scan.ms, scan.seq, scan.counter)[place] == (1 << 64) - 1
+            elif number is not top:
+                with pytest.raises(ValueError, match="more than 64 bits"):
+                    scan.step()
 
 
 def test_a_number_below_0_is_no_varint() -> None:

@@ -81,6 +81,16 @@ def test_who_hung_up_is_not_answered() -> None:
     assert [answer.session for answer in engine.take_replies()] == [other]
 
 
+def test_wait_answers_at_once_if_enough_peers_have_the_writes() -> None:
+    us, eu, _ = cluster(3)
+    assert us.engine.execute(us.session, [b"WAIT", b"2", b"1000"], us.now_ms) == 2
+    us.ok("XADD", "s", "*", "f", "v")
+    assert us.engine.execute(us.session, [b"WAIT", b"1", b"1000"], us.now_ms) is REPLY_LATER
+    carry(us, eu)
+    us.engine.acknowledged(2, dict(eu.engine.disk_vector), us.now_ms)
+    assert us.engine.execute(us.session, [b"WAIT", b"1", b"1000"], us.now_ms) == 1
+
+
 def test_a_commit_carries_the_clock_of_its_last_row() -> None:
     """A region that starts from it goes on from there (S10.2)."""
     journal = single(1, 1000, Settings()).state.journal
