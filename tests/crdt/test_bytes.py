@@ -54,7 +54,7 @@ from anabranch.crdt.pair import pair_of
 from anabranch.crdt.pel_chunk import entry_ref
 from anabranch.crdt.place import at_counters, at_id, put_place
 from anabranch.crdt.region_log import NodeLimits
-from anabranch.crdt.scan import FOLLOWS_WORD, NEXT_COUNTER, SAME_MS, SAME_NAMES, Scan
+from anabranch.crdt.scan import FOLLOWS_WORD, SAME_NAMES, Scan
 from anabranch.crdt.snapshot import SNAPSHOT_VERSION, read_snapshot
 from anabranch.crdt.spans import Spans, put_spans_by_region
 from anabranch.crdt.state import (
