@@ -13,7 +13,9 @@ from anabranch.crdt import vector as vectors
 from anabranch.crdt.encoding import Reader
 from anabranch.crdt.idempotency import PairLimits, Pairs
 from anabranch.crdt.pair import Pair, is_conflict, pair_of
+from anabranch.crdt.pair_run import RUN_MAX
 from anabranch.crdt.place import at_counters, at_id, put_place, read_place
+from anabranch.crdt.producer import Producer
 from anabranch.crdt.region_log import NodeLimits, RegionLog
 from anabranch.crdt.spans import Spans, put_spans_by_region, read_spans_by_region, union_by_region
 from anabranch.crdt.vector import Vector
@@ -515,6 +517,19 @@ def test_a_collection_pauses_when_it_has_looked_at_enough() -> None:
     assert pairs.is_collecting
     assert pairs.collect({1: 2}, 1000, 50) == 1
     assert not pairs.is_collecting
+
+
+def test_a_producer_tells_when_it_is_to_be_looked_at_again() -> None:
+    """Before that time no pair becomes too old, so a collection need not look at its runs."""
+    producer = Producer(b"p")
+    for counter in range(1, RUN_MAX + 2):
+        held_ms = 1000 if counter <= RUN_MAX else 5000
+        producer.add(
+            pair_of(b"p", b"%d" % counter, (1, counter), counter << 64, held_ms, {}, held_ms)
+        )
+    assert producer.drop_old({1: RUN_MAX + 1}, 1040, 50) == (2, 1050)
+    assert producer.drop_old({1: RUN_MAX + 1}, 1051, 50) == (2 + RUN_MAX, 5050)
+    assert producer.count == 1
 
 
 def _is_the_list(held: list[Pairs], naive: NaivePairs, limits: PairLimits, now_ms: int) -> None:
