@@ -134,3 +134,10 @@ def test_everything_counts() -> None:
     stream.deadlines = {(1, 2): MS}
     sizes.append(about_memory(stream))
     assert sizes == sorted(set(sizes))
+
+
+def test_the_name_of_a_group_counts() -> None:
+    short, long = empty(), empty()
+    with_group(short, b"g", 1)
+    with_group(long, b"g" * 1001, 1)
+    assert about_memory(long) - about_memory(short) == 1000

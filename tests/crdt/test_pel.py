@@ -284,3 +284,14 @@ def test_a_chunk_that_is_full_has_no_room_to_grow() -> None:
         for column in (*columns, full.consumers):
             assert sys.getsizeof(column) == sys.getsizeof(column[:])
         check_columns(pel)
+
+
+def test_a_long_span_of_counters_covers_many_chunks() -> None:
+    for first in ((1, 1, 9), (1, 1, 90)):  # IDs and counters agree, or the first ID is the highest
+        both = Both(4)
+        both.assign_all([first, *((1, n, 10 + n) for n in range(2, 40))], b"a", 1)
+        assert both.pel.parts[1].agrees == (first[2] == 9)
+        spans = Spans()
+        spans.add(3, 36, 0)
+        both.remove_counters(1, spans)
+        check(both.pel, both.naive)
