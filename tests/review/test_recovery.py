@@ -261,3 +261,11 @@ def test_a_statement_of_a_former_life_does_not_count() -> None:
     us.engine.hear(Gossip([former], [], []), us.now_ms)
     newest = us.engine.state.stability.newest(2)
     assert newest is not None and newest.life == 1000 and newest.vector == {}
+
+
+def test_the_word_that_a_region_is_lost_goes_to_its_disk_at_once() -> None:
+    """S13.8: it takes no more writes after a restart, even if no peer says so a second time."""
+    us, _ = cluster(2)
+    us.engine.called_lost(2)
+    us.commit()
+    assert us.meta["called_lost"] == b"2"
