@@ -188,6 +188,11 @@ def test_refusals_are_counted_by_their_limit() -> None:
     assert {limit for (limit,) in refused} <= BY_NAME.keys()
     assert refused["crdt-uncommitted-max-bytes",] == 1 and refused["maxclients",] == 3
     assert refused["crdt-unit-max-bytes",] == 0
+    us.commit()
+    us.ok("CONFIG", "SET", "crdt-unit-max-bytes", "1048576")
+    us.ok("MULTI")
+    assert isinstance(us("XADD", "s", "*", "f", "x" * 2_000_000), ErrorReply)
+    assert metrics(us, "limit_refusals_total")["crdt-unit-max-bytes",] == 1
 
 
 def test_merged_effects_are_counted_by_kind() -> None:

@@ -100,6 +100,16 @@ def test_a_command_that_was_let_in_is_not_refused_half_way() -> None:
     assert us("XLEN", "x") == 1
 
 
+def test_as_many_bytes_as_the_limit_may_wait_for_the_disk() -> None:
+    us = cluster(1)[0]
+    us.ok("XADD", "x", "*", "f", "y" * 1_100_000)
+    waiting = us.engine.state.journal.pending_bytes()
+    us.ok("CONFIG", "SET", "crdt-uncommitted-max-bytes", waiting - 1)
+    assert isinstance(us("XADD", "x", "*", "f", "1"), ErrorReply)
+    us.ok("CONFIG", "SET", "crdt-uncommitted-max-bytes", waiting)
+    us.ok("XADD", "x", "*", "f", "1")
+
+
 def test_a_transaction_that_was_let_in_is_done_whole() -> None:
     """S14, S1.2: what a transaction adds itself does not have its last commands refused."""
     us = cluster(1, crdt_uncommitted_max_bytes="200")[0]

@@ -232,3 +232,16 @@ def test_an_index_that_contradicts_a_row_is_not_used() -> None:
     assert not salvage.fits([row], [(2, 2, 9)])
     assert not salvage.fits([row], [(3, 1, 5)])
     assert not salvage.fits([RecordsRow(3, 0, b"x")], [(3, 1, 5)])
+
+
+def test_a_log_without_its_index_has_a_gap_where_a_row_is_missing() -> None:
+    def row(position: int) -> BlockRow:
+        return BlockRow(position, 0, Block(1, position, position, b"body", NO_CHAIN), 0)
+
+    def items(*positions: int) -> list[int]:
+        """The first counter of each block, and 0 for a gap."""
+        found = salvage.items_without_index([row(one) for one in positions], 1)
+        return [block.first if block.body else 0 for block in found]
+
+    assert items(1, 2, 3) == [1, 2, 3]
+    assert items(2, 3, 5) == [0, 2, 3, 0, 5]
