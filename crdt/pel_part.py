@@ -197,12 +197,10 @@ class PelPart:
             other = self.chunks[index - 1]
             if other.id_at(-1) >= entry_id or other.counters[-1] >= counter:
                 return False
-        if after < chunk.size():
-            return chunk.id_at(after) > entry_id and chunk.counters[after] > counter
-        if index + 1 < len(self.chunks):
-            other = self.chunks[index + 1]
-            return other.id_at(0) > entry_id and other.counters[0] > counter
-        return True
+        if after == chunk.size():
+            # Only the last chunk gets entries at its end: `seek` goes on to the next one.
+            return True
+        return chunk.id_at(after) > entry_id and chunk.counters[after] > counter
 
     # -- removing
 

@@ -22,7 +22,7 @@ from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.errors import Damaged, StorageError
 from anabranch.region.engine.journal import Journal
 from anabranch.region.engine.lifecycle import Lifecycle
-from anabranch.region.engine.members import Member, Members
+from anabranch.region.engine.members import Member, Members, ids_in_row
 from anabranch.region.engine.settings import Settings
 from anabranch.region.engine.stable_time import StableTime
 from anabranch.region.engine.state import EngineState
@@ -48,7 +48,7 @@ def stored_members(meta: dict[str, bytes]) -> list[Member]:
     """The members on disk; Damaged if they cannot be read."""
     members: list[Member] = []
     try:
-        lost = {int(text) for text in meta.get("lost", b"").decode().split(",") if text}
+        lost = ids_in_row(meta.get("lost", b""))
         for pair in meta["members"].decode().split(","):
             name, _, region_id = pair.rpartition("=")
             members.append(Member(int(region_id), name, int(region_id) in lost))
@@ -60,7 +60,7 @@ def stored_members(meta: dict[str, bytes]) -> list[Member]:
 def _called_lost_by(meta: dict[str, bytes]) -> list[int]:
     """The members that called this region lost (S13.8); Damaged if the row cannot be read."""
     try:
-        return [int(text) for text in meta.get("called_lost", b"").decode().split(",") if text]
+        return ids_in_row(meta.get("called_lost", b""))
     except ValueError as error:
         raise Damaged(f"called_lost in the database is damaged: {error}") from error
 

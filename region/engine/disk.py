@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, Optional
 
 from anabranch.crdt.vector import Vector
+from anabranch.region.engine.members import ids_in_row
 from anabranch.region.engine.rows import Commit
 
 
@@ -61,7 +62,7 @@ class DiskState:
         self.chains = commit.chains
         self.clock_ms = max(self.clock_ms, commit.clock_ms)
         if "lost" in commit.meta:
-            self.lost = [int(one) for one in commit.meta["lost"].split(b",")]
+            self.lost = ids_in_row(commit.meta["lost"])
 
     def clock_of_newest_commit(self) -> int:
         """The clock of the commit under way, else of the last commit.

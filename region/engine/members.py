@@ -15,6 +15,11 @@ class Member:
         self.lost = lost
 
 
+def ids_in_row(row: bytes) -> list[int]:
+    """The region_ids in a meta row such as ``1,3``. Raises ValueError if they cannot be read."""
+    return [int(region_id) for region_id in row.split(b",") if region_id]
+
+
 class Members:
     """The table of members, equal in all regions. `region_id` and `name` are this region's."""
 

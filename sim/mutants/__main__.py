@@ -28,6 +28,7 @@ def _mechanical(options: argparse.Namespace) -> int:
         options.again,
         options.tests_only,
         options.only,
+        options.compiled,
     )
     judged: list[mechanical.Judged] = []
     for one in mechanical.run(asked, entries):
@@ -60,6 +61,14 @@ def _try(options: argparse.Namespace) -> int:
     return 1 if text else 0
 
 
+def _add_compiled(arguments: argparse._ActionsContainer) -> None:
+    arguments.add_argument(
+        "--compiled",
+        action="store_true",
+        help="compile the copies: this tries the bugs in the build that users run",
+    )
+
+
 def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     command = commands.add_parser(
         "run", help="the planted bugs, against the simulator and the tests", allow_abbrev=False
@@ -75,11 +84,7 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     )
     command.add_argument("--jobs", type=int, default=2)
     one_of = command.add_mutually_exclusive_group()
-    one_of.add_argument(
-        "--compiled",
-        action="store_true",
-        help="compile the copies: this tries the bugs in the build that users run",
-    )
+    _add_compiled(one_of)
     one_of.add_argument(
         "--tests",
         type=Path,
@@ -110,6 +115,7 @@ def _add_mechanical(commands: argparse._SubParsersAction[argparse.ArgumentParser
         help="judges the survivors in --out again, except those listed as equivalent",
     )
     command.add_argument("--tests-only", action="store_true", help="without the simulator")
+    _add_compiled(command)
     command.add_argument("--only", default="", help="files whose path contains this")
     command.set_defaults(act=_mechanical)
 

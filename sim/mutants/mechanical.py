@@ -4,6 +4,9 @@ Each mutant is given to the unit and property tests (`suite`); if it survives th
 to a hundred seeds of the simulator (`seeds`). Verdicts go to a file, a line each, so that an
 interrupted run can go on. A mutant that survives both either does not change the program, and is
 then listed in `equivalent.txt` with the reason, or shows that a test is missing.
+
+On request the copies are compiled, each anew with every mutant. A mutant that mypyc or the C
+compiler refuses is killed.
 """
 
 from __future__ import annotations
@@ -21,9 +24,10 @@ from queue import SimpleQueue
 from typing import Any, Final
 
 from anabranch.sim.mutants import equivalent, seeds
+from anabranch.sim.mutants.compiled import NotCompiled, compile_tree
 from anabranch.sim.mutants.operators import Key, Mutant, mutants_of
 from anabranch.sim.mutants.suite import NEEDED, Suite
-from anabranch.sim.mutants.tree import ROOT, copy_tree, mutated
+from anabranch.sim.mutants.tree import ROOT, copy_tree, is_compiled, mutated
 
 MUTATED: Final = ("crdt", "region/engine", "region/storage")
 SEEDS: Final = 100
@@ -98,7 +102,8 @@ class Results:
 class Options:
     """The options of a run.
 
-    `again`: survivors that are not listed as equivalent are judged again.
+    `again`: survivors that are not listed as equivalent are judged again. `compiled`: the copies
+    are compiled.
     """
 
     sample: int
@@ -108,6 +113,7 @@ class Options:
     again: bool = False
     tests_only: bool = False
     only: str = ""
+    compiled: bool = False
 
 
 class Judges:
@@ -123,6 +129,10 @@ class Judges:
             for number in range(options.jobs)
         ]
         suites[0].learn()
+        if options.compiled:
+            for tree in (*(suite.tree for suite in suites), self._sound.tree):
+                compile_tree(tree)
+            suites[0].check()
         for suite in suites:
             self._idle.put(suite)
 
@@ -130,18 +140,25 @@ class Judges:
         """Adds the verdicts that are missing. Tests come first, as they take less time."""
         suite = self._idle.get()
         try:
-            if not judged.tests:
-                verdict = suite.judge(judged.mutant)
-                judged.tests, judged.by, judged.error = verdict.outcome, verdict.by, verdict.error
-            if judged.tests != "killed" and self._seeds:
-                self._by_seeds(suite.tree, judged)
+            with mutated(suite.tree / judged.mutant.path, judged.mutant.apply):
+                if is_compiled(suite.tree):
+                    compile_tree(suite.tree)
+                if not judged.tests:
+                    self._by_tests(suite, judged)
+                if judged.tests != "killed" and self._seeds:
+                    self._by_seeds(suite.tree, judged)
+        except NotCompiled as error:
+            judged.tests, judged.by, judged.error = "killed", "the compiler", str(error)
         finally:
             self._idle.put(suite)
 
+    def _by_tests(self, suite: Suite, judged: Judged) -> None:
+        verdict = suite.verdict()
+        judged.tests, judged.by, judged.error = verdict.outcome, verdict.by, verdict.error
+
     def _by_seeds(self, tree: Path, judged: Judged) -> None:
         """Judges by the simulator. A seed counts only if the tree without the mutant passes it."""
-        with mutated(tree / judged.mutant.path, judged.mutant.apply):
-            caught = seeds.first_caught(tree, range(SEEDS), self._sound, SEED_LIMIT_S)
+        caught = seeds.first_caught(tree, range(SEEDS), self._sound, SEED_LIMIT_S)
         judged.seeds = "survived" if caught is None else "killed"
         if caught is not None:
             judged.seed, judged.by, judged.error = caught.seed, caught.checker, caught.text[:300]

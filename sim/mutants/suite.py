@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from anabranch.sim.mutants.operators import Mutant
-from anabranch.sim.mutants.tree import environment, mutated, python
+from anabranch.sim.mutants.tree import environment, python
 
 # Their tests run the packages in which mutants and planted bugs are.
 TESTS: Final = (
@@ -67,10 +66,14 @@ class Suite:
         if status not in (0, 5):
             raise RuntimeError(f"tests fail without any mutant:\n{text[-3000:]}")
 
-    def judge(self, mutant: Mutant) -> Verdict:
-        """Runs the tests on the mutant."""
-        with mutated(self.tree / mutant.path, mutant.apply):
-            return self.verdict()
+    def check(self) -> None:
+        """Runs all tests on the tree as it is now, such as one that was just compiled.
+
+        RuntimeError when a test fails.
+        """
+        status, text = self._pytest(["--timeout=0"], selects=False)
+        if status:
+            raise RuntimeError(f"tests fail without any mutant:\n{text[-3000:]}")
 
     def verdict(self) -> Verdict:
         """Runs the tests on the tree as it is now.
@@ -92,13 +95,19 @@ class Suite:
             raise RuntimeError(f"pytest cannot run tests:\n{text[-2000:]}")
         return Verdict("killed", "the process", f"ended with {status}: {text.strip()[-200:]}")
 
-    def _pytest(self, options: list[str], limits: Iterable[str] = ()) -> tuple[int, str]:
-        """Runs pytest; returns its exit status and its output."""
+    def _pytest(
+        self, options: list[str], limits: Iterable[str] = (), selects: bool = True
+    ) -> tuple[int, str]:
+        """Runs pytest; returns its exit status and its output.
+
+        `selects`: testmon chooses the tests that run changed functions, otherwise all tests run.
+        """
         folders = [folder for folder in TESTS if (self.tree / folder).is_dir()]
         command = [
             *(python(), "-m", "pytest", "-q", "--tb=no", "-p", "no:cacheprovider"),
             *("-m", "not live and not oracle and not long", "--timeout-method=thread"),
-            *("--testmon", "--testmon-forceselect"),  # it would not select beside -m
+            # Without "forceselect" it would not select beside -m.
+            *(("--testmon", "--testmon-forceselect") if selects else ("-p", "no:testmon")),
             *(f"--basetemp={self.tree / 'pytest.tmp'}", *options, *folders),
         ]
         ended = subprocess.run(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from anabranch.sim.mutants import equivalent
+from anabranch.sim.mutants import equivalent, mechanical
 from anabranch.sim.mutants import suite as suite_module
 from anabranch.sim.mutants.compiled import NotCompiled, compile_tree
 from anabranch.sim.mutants.mechanical import Judged, Results, report, sample
@@ -303,6 +303,11 @@ def test_third() -> None:
 """
 
 
+def verdict_on(mutant: Mutant, suite: Suite) -> Verdict:
+    with mutated(suite.tree / mutant.path, mutant.apply):
+        return suite.verdict()
+
+
 def test_a_mutant_is_judged_by_the_tests_that_run_its_function(tmp_path: Path) -> None:
     tree = copy_tree(tmp_path / "tree")
     source = HALVES + OTHER + OTHER.replace("third", "fourth")
@@ -312,7 +317,7 @@ def test_a_mutant_is_judged_by_the_tests_that_run_its_function(tmp_path: Path) -
     suite = Suite(tree, tmp_path / "memory")
     suite.learn()
     verdicts = {
-        (mutant.where, mutant.after): suite.judge(mutant)
+        (mutant.where, mutant.after): verdict_on(mutant, suite)
         for mutant in mutants_of("crdt/halves.py", source)
         if mutant.after.endswith(("* 2", "* 3", " 1", "// 2"))
     }
@@ -326,6 +331,55 @@ def test_a_mutant_is_judged_by_the_tests_that_run_its_function(tmp_path: Path) -
         ("fourth", "return number // 2"): Verdict("uncovered"),
     }
     assert (tree / "crdt" / "halves.py").read_text(encoding="utf-8") == source
+
+
+HALF_OR_NOTHING = """
+from typing import Optional
+
+def half(number: Optional[int]) -> int:
+    if number is None:
+        return 0
+    return number // 2
+"""
+TEST_OF_NOTHING = """
+from anabranch.crdt.halves import half
+
+def test_half() -> None:
+    assert half(None) == 0 and half(6) == 3
+"""
+
+
+def test_mutants_are_judged_in_the_compiled_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mutant that was not compiled would survive, since the module before it would run."""
+
+    def copy(target: Path, extra: tuple[str, ...] = ()) -> Path:
+        module = target / "anabranch" / "crdt" / "halves.py"
+        module.parent.mkdir(parents=True)
+        (target / "anabranch" / "__init__.py").touch()
+        (module.parent / "__init__.py").touch()
+        write_source(module, HALF_OR_NOTHING)
+        (target / "tests" / "crdt").mkdir(parents=True)
+        (target / "tests" / "crdt" / "test_halves.py").write_text(TEST_OF_NOTHING, "utf-8")
+        return target
+
+    monkeypatch.setattr(mechanical, "copy_tree", copy)
+    options = mechanical.Options(
+        0, 0, tmp_path / "verdicts.jsonl", jobs=1, tests_only=True, compiled=True
+    )
+    judges = mechanical.Judges(tmp_path / "scratch", options)
+    assert is_compiled(tmp_path / "scratch" / "0")
+    verdicts = {
+        # mypyc knows that None cannot be divided.
+        "if number is not None:": "the compiler",
+        "return number // 1": "tests/crdt/test_halves.py::test_half",
+    }
+    mutants = mutants_of("anabranch/crdt/halves.py", HALF_OR_NOTHING)
+    for judged in [Judged(mutant) for mutant in mutants if mutant.after in verdicts]:
+        judges.judge(judged)
+        assert judged.tests == "killed" and judged.by == verdicts.pop(judged.mutant.after)
+    assert not verdicts
 
 
 def test_a_mutant_without_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -342,7 +396,7 @@ def test_a_mutant_without_end_is_stopped(tmp_path: Path, monkeypatch: pytest.Mon
     suite = Suite(tree, tmp_path / "memory")
     suite.learn()
     removed = next(one for one in mutants_of("crdt/counting.py", source) if one.after == "pass")
-    assert suite.judge(removed) == Verdict("survived", error="2 s of CPU time are over")
+    assert verdict_on(removed, suite) == Verdict("survived", error="2 s of CPU time are over")
 
 
 def test_a_seed_that_fails_without_the_bug_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
