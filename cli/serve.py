@@ -22,6 +22,7 @@ from anabranch.cli.ports import listen_error
 from anabranch.region import open_files
 from anabranch.region.config import ALIASES, FLAGS, IDENTITY, ConfigError, RegionConfig, load
 from anabranch.region.engine import settings
+from anabranch.region.engine.setting import Setting
 
 LOCK_NAME = "region.lock"
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -33,7 +34,7 @@ def _panel(name: str) -> str:
     return "Region" if name in IDENTITY else "Settings (docs/settings.md)"
 
 
-def _metavar(setting: settings.Setting) -> str:
+def _metavar(setting: Setting) -> str:
     if setting.choices is not None:
         return "|".join(setting.choices)
     return "TEXT" if isinstance(setting.default, str) else "BYTES" if setting.is_bytes else "NUMBER"
@@ -88,7 +89,7 @@ def _identity_parameter(name: str, text: str) -> inspect.Parameter:
     return _parameter(name, kind, option, False if is_flag else None)
 
 
-def _setting_parameter(name: str, setting: settings.Setting, text: str) -> inspect.Parameter:
+def _setting_parameter(name: str, setting: Setting, text: str) -> inspect.Parameter:
     option = typer.Option(
         f"--{name}", help=text, metavar=_metavar(setting), rich_help_panel=_panel(name)
     )

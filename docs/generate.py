@@ -28,6 +28,7 @@ from anabranch.region.config import ALIASES, IDENTITY  # noqa: E402
 from anabranch.region.engine import registry, settings  # noqa: E402
 from anabranch.region.engine.figures.figure import Figure  # noqa: E402
 from anabranch.region.engine.figures.table import TOPICS  # noqa: E402
+from anabranch.region.engine.setting import Setting, Value  # noqa: E402
 from anabranch.region.engine.state import EngineState  # noqa: E402
 from anabranch.region.engine.table import Command  # noqa: E402
 from anabranch.region.environment import ENVIRONMENT_PREFIX  # noqa: E402
@@ -36,7 +37,7 @@ from anabranch.sim.rules import NOT_SIMULATED, RULES  # noqa: E402
 _UNITS = ((1 << 30, "gb"), (1 << 20, "mb"), (1 << 10, "kb"))
 
 
-def _value(setting: settings.Setting, value: settings.Value) -> str:
+def _value(setting: Setting, value: Value) -> str:
     if isinstance(value, int) and setting.is_bytes:
         for size, unit in _UNITS:
             if value >= size and value % size == 0:
@@ -44,7 +45,7 @@ def _value(setting: settings.Setting, value: settings.Value) -> str:
     return str(value) if value != "" else '""'
 
 
-def _range(setting: settings.Setting) -> str:
+def _range(setting: Setting) -> str:
     if setting.fixed:
         return "only this value"
     if setting.choices is not None:

@@ -13,7 +13,7 @@ from anabranch.crdt.block import Block
 from anabranch.crdt.effects import Effect
 from anabranch.crdt.gossip import Gossip, StartAnswer
 from anabranch.region.engine.replies import Reply
-from anabranch.region.engine.settings import Value
+from anabranch.region.engine.setting import Value
 
 # The kinds of calls.
 START: Final = "start"

@@ -9,6 +9,7 @@ Reading order:
 - `steps`: its properties, and what follows each step.
 - `state`: the parts of an engine, which all modules and commands share.
 - `clock`: the engine's time, one reading per step.
+- `setting`: a setting, and how a value is written.
 - `settings`: the table of all settings, and their values.
 - `replies`: reply values and client errors.
 - `session`: the state of one client connection.

@@ -28,7 +28,7 @@ from anabranch.region.engine.replies import (
     VerbatimText,
     listed,
 )
-from anabranch.region.engine.settings import Value
+from anabranch.region.engine.setting import Value
 from anabranch.sim import calls
 from anabranch.sim.calls import Call, Facts, Issued, Row
 from anabranch.sim.tapes.passwords import without_password, without_passwords

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from typing import Final, Optional
 
 from anabranch.region.engine.replies import OK, ErrorReply, Reply
-from anabranch.region.engine.settings import Value
+from anabranch.region.engine.setting import Value
 from anabranch.sim.replies import map_of
 from anabranch.sim.twin.arguments import SYNTAX, refuse
 from anabranch.sim.twin.core import TwinCore

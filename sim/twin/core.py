@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final, Optional
 
 from anabranch.region.engine.replies import ErrorReply, Reply
-from anabranch.region.engine.settings import Value
+from anabranch.region.engine.setting import Value
 from anabranch.sim import calls
 from anabranch.sim.calls import Call, Facts
 from anabranch.sim.twin.apply import apply

@@ -12,7 +12,8 @@ from anabranch.region.driver import Driver, TurnLimits
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.errors import StorageError
 from anabranch.region.engine.lifecycle import SERVING
-from anabranch.region.engine.settings import Settings, Value
+from anabranch.region.engine.setting import Value
+from anabranch.region.engine.settings import Settings
 from anabranch.sim.history import Began, Stopped
 from anabranch.sim.world import inside
 from anabranch.sim.world.disk import Disk

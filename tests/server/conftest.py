@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from anabranch.region.engine.settings import Value
+from anabranch.region.engine.setting import Value
 from tests.server.stub import StubRegion
 
 Story = Callable[[StubRegion], Awaitable[None]]

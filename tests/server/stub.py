@@ -18,7 +18,8 @@ from anabranch.region.engine.replies import (
     Reply,
 )
 from anabranch.region.engine.session import Session
-from anabranch.region.engine.settings import Settings, Value
+from anabranch.region.engine.setting import Value
+from anabranch.region.engine.settings import Settings
 from anabranch.region.engine.statistics import CommandStatistics
 from anabranch.region.server import Server
 from anabranch.region.system_clock import SystemClock

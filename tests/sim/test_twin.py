@@ -14,7 +14,8 @@ import pytest
 
 from anabranch.crdt.effects import AddRun, Delete, RemoveEntries
 from anabranch.region.engine.replies import OK, ErrorReply, MapReply, Reply, VerbatimText
-from anabranch.region.engine.settings import Settings, Value
+from anabranch.region.engine.setting import Value
+from anabranch.region.engine.settings import Settings
 from anabranch.sim import calls
 from anabranch.sim.calls import Call, Facts, Issued, Row
 from anabranch.sim.checkers.refusals import Refusals

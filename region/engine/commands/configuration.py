@@ -11,7 +11,8 @@ from anabranch.region.engine.commands.arguments import SYNTAX_ERROR, container, 
 from anabranch.region.engine.glob import Glob
 from anabranch.region.engine.replies import OK, CommandError, MapReply, Reply, shown
 from anabranch.region.engine.session import Session
-from anabranch.region.engine.settings import BY_NAME, Setting, Settings, Value
+from anabranch.region.engine.setting import Setting, Value
+from anabranch.region.engine.settings import BY_NAME, Settings
 from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command
 
