@@ -20,6 +20,7 @@ Reading order:
 - `signals`: how a process is started without a signal in between.
 - `processes`: regions as processes on this machine.
 - `outages`: kills, restarts and pauses of these processes.
+- `admins`: the runner's own connections to real regions.
 - `live`: a cluster of real regions, over TCP.
 - `running`: runs files and directories, in virtual time or on live regions.
 - `recording`: records what the clients of a simulated run sent.

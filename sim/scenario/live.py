@@ -11,37 +11,25 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from anabranch.sim.plan import Fault, Link
+from anabranch.sim.scenario.admins import ANSWER_PATIENCE_S, Admins, Endpoint
 from anabranch.sim.scenario.cluster import ClusterError, Ticket
 from anabranch.sim.scenario.model import Call, Scenario, Sync, connection
 from anabranch.sim.scenario.outages import Outages, only_simulated
-from anabranch.sim.scenario.processes import ProcessCluster, vector_of
+from anabranch.sim.scenario.processes import ProcessCluster
 from anabranch.sim.scenario.runner import ROUNDS_MAX
 from anabranch.sim.scenario.shape import Reply
 from anabranch.sim.scenario.wire import Wire, WireError
 
 MODE_SETTING = "crdt-xadd-id-uniqueness-mode"
-SYNC_PATIENCE_MS = 2000
 LINK_PATIENCE_S = 20.0
-ANSWER_PATIENCE_S = 30.0
 BINDING_PATIENCE_S = 2.0
 """How long the runner waits for an answer whose ID a later command names."""
 BLOCKED_PROOF_S = 0.15
 """A command without an answer for this long counts as blocked."""
 _DEADLINE_COMMANDS = (b"EXPIRE", b"PEXPIRE", b"EXPIREAT", b"PEXPIREAT", b"PERSIST")
 _RENAME_COMMANDS = (b"RENAME", b"RENAMENX")
-
-
-@dataclass(frozen=True)
-class Endpoint:
-    """The address of a region for clients, and its password if it asks for one."""
-
-    name: str
-    host: str
-    port: int
-    password: str | None = None
 
 
 class _Line:
@@ -82,14 +70,18 @@ class LiveCluster:
     ) -> None:
         self.endpoints = dict(endpoints)
         self._clients: dict[int, _Line] = {}
-        self._admins: dict[int, Wire] = {}
         self._originals: dict[tuple[int, str], str] = {}
         self._outages = Outages(processes, self._stopped, self._started, self._closed_from)
+        self._admins = Admins(self.endpoints, self._outages.await_reachable)
         self._scenario: Scenario | None = None
         self._closed: dict[Link, None] = {}
         self._zero_s = 0.0
         self.deadline_keys: set[bytes] = set()
-        self.broken = False
+
+    @property
+    def broken(self) -> bool:
+        """Whether a connection broke."""
+        return self._admins.broken
 
     def fits(self, scenario: Scenario) -> str:
         """Empty if the scenario can run here after the earlier ones; otherwise the reason."""
@@ -121,7 +113,7 @@ class LiveCluster:
         ]
         for region in self.endpoints:
             for name in [*names, MODE_SETTING, *scenario.settings_of(region)]:
-                self._originals.setdefault((region, name), self._setting(region, name))
+                self._originals.setdefault((region, name), self._admins.setting(region, name))
         self._scenario = scenario
         for region in self.endpoints:
             self._set_up(region)
@@ -142,7 +134,7 @@ class LiveCluster:
             MODE_SETTING: self._scenario.id_mode,
             **self._scenario.settings_of(region),
         }.items():
-            self._admin_ok(region, "CONFIG", "SET", name, value)
+            self._admins.ok(region, "CONFIG", "SET", name, value)
 
     def clear(self) -> None:
         """Opens all links, restores all settings, and empties all regions."""
@@ -151,14 +143,14 @@ class LiveCluster:
         self._outages.finish()
         self._drop_clients()
         for (region, name), value in self._originals.items():
-            self._admin_ok(region, "CONFIG", "SET", name, value)
+            self._admins.ok(region, "CONFIG", "SET", name, value)
         self._originals = {}
         self.open_links(self._all_links(), waits=True)
         self._level(sorted(self.endpoints))
-        self._admin_ok(min(self.endpoints), "FLUSHALL")
+        self._admins.ok(min(self.endpoints), "FLUSHALL")
         self._level(sorted(self.endpoints))
         for region in self.endpoints:
-            held = self._admin_call(region, "DBSIZE")
+            held = self._admins.call(region, "DBSIZE")
             if held != 0:
                 raise ClusterError(
                     f"region {self.endpoints[region].name} holds {held!r} keys"
@@ -179,7 +171,7 @@ class LiveCluster:
         except ClusterError as error:
             return [("convergence", str(error))]
         digests = {
-            self.endpoints[region].name: self._admin_call(region, "CRDT.DIGEST")
+            self.endpoints[region].name: self._admins.call(region, "CRDT.DIGEST")
             for region in regions
         }
         return (
@@ -209,11 +201,11 @@ class LiveCluster:
             line = None
         try:
             if line is None:
-                line = self._clients[whose] = _Line(region, self._connect(region))
+                line = self._clients[whose] = _Line(region, self._admins.connect(region))
             for argv in commands:
                 line.wire.send(argv)
         except WireError as error:
-            raise self._broke(error) from error
+            raise self._admins.broke(error) from error
         line.tickets.extend(tickets)
         return tickets
 
@@ -254,7 +246,7 @@ class LiveCluster:
         wanted = list(links)
         for link in wanted:
             self._closed.pop(link, None)
-            self._admin_ok(link[0], "CRDT.LINK", self.endpoints[link[1]].name, "UP")
+            self._admins.ok(link[0], "CRDT.LINK", self.endpoints[link[1]].name, "UP")
         deadline = time.monotonic() + LINK_PATIENCE_S
         waiting = wanted if waits else []
         while waiting:
@@ -274,34 +266,19 @@ class LiveCluster:
         """See `ScenarioCluster`."""
         for link in links:
             self._closed[link] = None
-            self._admin_ok(link[0], "CRDT.LINK", self.endpoints[link[1]].name, "DOWN")
+            self._admins.ok(link[0], "CRDT.LINK", self.endpoints[link[1]].name, "DOWN")
 
     def sync(self, regions: Sequence[int]) -> bool:
         """See `ScenarioCluster`."""
-        for region in regions:
-            self._outages.await_reachable(region)
-        try:
-            for region in regions:
-                self._admin(region).send(("CRDT.SYNC", SYNC_PATIENCE_MS))
-            return [self._admin(region).read() for region in regions] == [1] * len(regions)
-        except WireError as error:
-            raise self._broke(error) from error
+        return self._admins.sync(regions)
 
     def vectors(self, regions: Sequence[int]) -> dict[int, dict[int, int]]:
         """See `ScenarioCluster`."""
-        for region in regions:
-            self._outages.await_reachable(region)
-        try:
-            return {region: vector_of(self._admin(region)) for region in regions}
-        except WireError as error:
-            raise self._broke(error) from error
+        return self._admins.vectors(regions)
 
     def links(self, regions: Sequence[int]) -> dict[int, dict[int, str]]:
         """See `ScenarioCluster`."""
-        answers = {region: peers_of(self._admin_call(region, "CRDT.PEERS")) for region in regions}
-        return {
-            region: {peer: link for _, peer, link in peers} for region, peers in answers.items()
-        }
+        return self._admins.links(regions)
 
     def sleep(self, duration_ms: int) -> None:
         """See `ScenarioCluster`."""
@@ -331,25 +308,23 @@ class LiveCluster:
             line = self._clients.pop(whose)
             line.take_in(0.0)
             line.close()
-        admin = self._admins.pop(region, None)
-        if admin is not None:
-            admin.close()
+        self._admins.drop(region)
 
     def _started(self, region: int) -> None:
         """Repeats the settings and closed links to a region that has started again."""
         for receiver, sender in self._closed:
             if receiver == region:
-                self._admin_ok(receiver, "CRDT.LINK", self.endpoints[sender].name, "DOWN")
+                self._admins.ok(receiver, "CRDT.LINK", self.endpoints[sender].name, "DOWN")
         if self._scenario is not None:
             self._set_up(region)
 
     def ask(self, region: int, *argv: str) -> Reply:
         """The reply to a command on the runner's own connection."""
-        return self._admin_call(region, *argv)
+        return self._admins.call(region, *argv)
 
     def setting(self, region: int, name: str) -> str:
         """The value of a setting, as CONFIG GET shows it."""
-        return self._setting(region, name)
+        return self._admins.setting(region, name)
 
     def release(self) -> None:
         """Opens all links, restores all settings, and disconnects; the data stays.
@@ -373,15 +348,13 @@ class LiveCluster:
         """Restores the settings of one region, and opens the links by which it receives."""
         for (one, name), value in self._originals.items():
             if one == region:
-                self._admin_ok(region, "CONFIG", "SET", name, value)
+                self._admins.ok(region, "CONFIG", "SET", name, value)
         self.open_links([link for link in self._all_links() if link[0] == region], waits=False)
 
     def disconnect(self) -> None:
         """Closes all connections."""
         self._drop_clients()
-        for wire in self._admins.values():
-            wire.close()
-        self._admins = {}
+        self._admins.close()
 
     def _level(self, regions: Sequence[int]) -> None:
         vectors: list[dict[int, int]] = []
@@ -400,64 +373,10 @@ class LiveCluster:
             if receiver != sender
         ]
 
-    def _setting(self, region: int, name: str) -> str:
-        reply = self._admin_call(region, "CONFIG", "GET", name)
-        if not isinstance(reply, list) or len(reply) != 2 or not isinstance(reply[1], bytes):
-            raise ClusterError(f"CONFIG GET {name} answered {reply!r}")
-        return reply[1].decode()
-
-    def _admin_ok(self, region: int, *argv: str) -> None:
-        reply = self._admin_call(region, *argv)
-        if reply != b"OK":
-            raise ClusterError(
-                f"region {self.endpoints[region].name}: {' '.join(argv)} answered {reply!r}"
-            )
-
-    def _admin_call(self, region: int, *argv: str) -> Reply:
-        self._outages.await_reachable(region)
-        try:
-            return self._admin(region).call(*argv)
-        except WireError as error:
-            raise self._broke(error) from error
-
-    def _admin(self, region: int) -> Wire:
-        if region not in self._admins:
-            self._admins[region] = self._connect(region)
-        return self._admins[region]
-
-    def _connect(self, region: int) -> Wire:
-        endpoint = self.endpoints[region]
-        return Wire(endpoint.host, endpoint.port, ANSWER_PATIENCE_S, endpoint.password)
-
     def _drop_clients(self) -> None:
         for line in self._clients.values():
             line.close()
         self._clients = {}
-
-    def _broke(self, error: WireError) -> ClusterError:
-        self.broken = True
-        return ClusterError(str(error))
-
-
-def peers_of(reply: Reply) -> list[tuple[str, int, str]]:
-    """A reply to `CRDT.PEERS` as (name, region_id, link state) triples."""
-    found = []
-    for peer in reply if isinstance(reply, list) else []:
-        flat = peer if isinstance(peer, list) else []
-        pairs = {
-            flat[n]: flat[n + 1] for n in range(0, len(flat) - 1, 2) if isinstance(flat[n], bytes)
-        }
-        name, region_id, link = pairs.get(b"name"), pairs.get(b"region_id"), pairs.get(b"link")
-        if (
-            not isinstance(name, bytes)
-            or not isinstance(region_id, (int, bytes))
-            or not isinstance(link, bytes)
-        ):
-            raise ClusterError(f"CRDT.PEERS answered {reply!r}")
-        found.append((name.decode(), int(region_id), link.decode()))
-    if not found:
-        raise ClusterError(f"CRDT.PEERS answered {reply!r}")
-    return found
 
 
 def _settings_named(call: Call) -> tuple[bytes, ...]:

@@ -13,15 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from anabranch.sim.plan import REGION_NAMES
+from anabranch.sim.scenario.admins import ANSWER_PATIENCE_S, Endpoint, peers_of
 from anabranch.sim.scenario.cluster import ClusterError
 from anabranch.sim.scenario.expectation import ErrorText
-from anabranch.sim.scenario.live import (
-    ANSWER_PATIENCE_S,
-    Endpoint,
-    LiveCluster,
-    deadline_keys,
-    peers_of,
-)
+from anabranch.sim.scenario.live import LiveCluster, deadline_keys
 from anabranch.sim.scenario.model import Scenario, ScenarioError
 from anabranch.sim.scenario.parser import load
 from anabranch.sim.scenario.processes import HOST, ProcessCluster
