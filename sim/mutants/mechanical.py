@@ -27,7 +27,7 @@ from anabranch.sim.mutants import equivalent, seeds
 from anabranch.sim.mutants.compiled import NotCompiled, compile_tree
 from anabranch.sim.mutants.operators import Key, Mutant, mutants_of
 from anabranch.sim.mutants.suite import NEEDED, Suite
-from anabranch.sim.mutants.tree import ROOT, copy_tree, is_compiled, mutated
+from anabranch.sim.mutants.tree import ROOT, copy_tree, copy_whole, is_compiled, mutated
 
 MUTATED: Final = ("crdt", "region/engine", "region/storage")
 SEEDS: Final = 100
@@ -122,19 +122,16 @@ class Judges:
     def __init__(self, scratch: Path, options: Options) -> None:
         memory = options.out.with_suffix(".testmondata")
         self._seeds = not options.tests_only
-        self._sound = seeds.Sound(copy_tree(scratch / "sound"), SEED_LIMIT_S)
-        self._idle: SimpleQueue[Suite] = SimpleQueue()
-        suites = [
-            Suite(copy_tree(scratch / str(number), NEEDED), memory)
-            for number in range(options.jobs)
-        ]
-        suites[0].learn()
+        first = copy_tree(scratch / "sound", NEEDED)
+        suite = Suite(first, memory)
+        suite.learn()
         if options.compiled:
-            for tree in (*(suite.tree for suite in suites), self._sound.tree):
-                compile_tree(tree)
-            suites[0].check()
-        for suite in suites:
-            self._idle.put(suite)
+            compile_tree(first)
+            suite.check()
+        self._sound = seeds.Sound(first, SEED_LIMIT_S)
+        self._idle: SimpleQueue[Suite] = SimpleQueue()
+        for number in range(options.jobs):
+            self._idle.put(Suite(copy_whole(first, scratch / str(number)), memory))
 
     def judge(self, judged: Judged) -> None:
         """Adds the verdicts that are missing. Tests come first, as they take less time."""

@@ -21,7 +21,7 @@ from anabranch.sim.mutants.compiled import NotCompiled, compile_tree
 from anabranch.sim.mutants.planted import Planted, everything, plant, pull_out
 from anabranch.sim.mutants.seeds import PLAIN, RESTORES, Caught, Sound, first_caught, regions_of
 from anabranch.sim.mutants.suite import NEEDED, Suite
-from anabranch.sim.mutants.tree import ROOT, copy_tree, environment, is_compiled, python
+from anabranch.sim.mutants.tree import ROOT, copy_tree, copy_whole, environment, is_compiled, python
 
 SEEDS: Final = 2000
 SEED_LIMIT_S: Final = 60.0
@@ -62,15 +62,14 @@ class Runner:
         self, scratch: Path, jobs: int, memory: Optional[Path] = None, compiles: bool = False
     ) -> None:
         extra = () if memory is None else NEEDED
-        self._trees = [copy_tree(scratch / str(number), extra) for number in range(jobs)]
+        sound = copy_tree(scratch / "sound", extra)
         self._memory = memory
         if memory is not None:
-            Suite(self._trees[0], memory).learn()
-        tree = copy_tree(scratch / "sound")
+            Suite(sound, memory).learn()
         if compiles:
-            for one in (*self._trees, tree):
-                compile_tree(one)
-        self.sound = {name: Sound(tree, SEED_LIMIT_S, name) for name in (PLAIN, RESTORES)}
+            compile_tree(sound)
+        self._trees = [copy_whole(sound, scratch / str(number)) for number in range(jobs)]
+        self.sound = {name: Sound(sound, SEED_LIMIT_S, name) for name in (PLAIN, RESTORES)}
         self._lock = Lock()
 
     def run(self, bug: Planted, seeds: range) -> Outcome:

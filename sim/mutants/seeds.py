@@ -97,7 +97,7 @@ class Sound:
 
     def __init__(self, tree: Path, limit_s: float, flavour: str = PLAIN) -> None:
         self.flavour: Final = flavour
-        self.tree: Final = tree
+        self._tree = tree
         self._limit_s = limit_s
         self._passes: dict[int, bool] = {}
         self._lock = Lock()
@@ -105,7 +105,7 @@ class Sound:
     def passes(self, seed: int) -> bool:
         with self._lock:
             if seed not in self._passes:
-                caught, _ = run_seeds(self.tree, seed, seed + 1, self._limit_s, self.flavour)
+                caught, _ = run_seeds(self._tree, seed, seed + 1, self._limit_s, self.flavour)
                 self._passes[seed] = caught is None
             return self._passes[seed]
 

@@ -44,6 +44,11 @@ def copy_tree(target: Path, extra: tuple[str, ...] = ()) -> Path:
     return target
 
 
+def copy_whole(tree: Path, target: Path) -> Path:
+    """Copies a copy as it is. A compiled one need not be compiled again as a whole."""
+    return shutil.copytree(tree, target, symlinks=True)
+
+
 def environment(tree: Path) -> dict[str, str]:
     """The environment variables of a Python process that runs that tree.
 
