@@ -33,6 +33,12 @@ ALLOWED = {
     # Commands of Redis that are not served.
     "XDELEX": "said to be missing",
     "XACKDEL": "said to be missing",
+    "XNACK": "said to be missing",
+    "DUMP": "said to be missing",
+    "RESTORE": "said to be missing",
+    "BGSAVE": "said to be missing",
+    "WAITAOF": "said to be missing",
+    "LATENCY": "said to be missing",
     "SUBSCRIBE": "said to be missing",
     # Names of client libraries and of frameworks over them.
     "StreamSub": "a class of FastStream",
