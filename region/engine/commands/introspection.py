@@ -262,7 +262,13 @@ def getkeys(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 def getkeysandflags(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """COMMAND GETKEYSANDFLAGS command …: each key in a command line with its flags."""
     command = _command_of(state, argv[2:])
-    return [[key, SetReply(key_flags(command))] for key in keys_of(command, argv[2:])]
+    flags = [command.keys.flags]
+    if command.keys.second_flags:
+        flags.append(command.keys.second_flags)
+    return [
+        [key, SetReply(_simple(flags[min(place, len(flags) - 1)]))]
+        for place, key in enumerate(keys_of(command, argv[2:]))
+    ]
 
 
 def help_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
