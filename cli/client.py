@@ -153,11 +153,30 @@ class RegionClient:
                 f"{self._who()} does not speak the Redis protocol: give its address for clients"
             ) from None
         except (redis.ConnectionError, OSError) as error:
-            raise Unreachable(f"{self._who()} is unreachable: {_cause(error)}") from None
+            raise Unreachable(f"{self._who()} {self._why_ended(error)}") from None
         except redis.ResponseError as error:
             raise Refused(
                 f"{self._who()} refused {commands[len(replies)][0]!s}: {shown(str(error))}"
             ) from None
+
+    def _why_ended(self, error: Exception) -> str:
+        """Why there is no answer. A region whose commits fail ends the connection (S13.4)."""
+        cause = _cause(error)
+        failed = self._commit_error() if "closed" in cause.lower() else ""
+        if failed:
+            return f"cannot write to its disk, and tells nothing of its data meanwhile: {failed}"
+        return f"is unreachable: {cause}"
+
+    def _commit_error(self) -> str:
+        """The error of the region's last commit, asked on a new connection; empty if none."""
+        import redis
+
+        self._connection.disconnect()
+        try:
+            self._connection.send_command("INFO", "everything")
+            return info_of(self._connection.read_response()).get("crdt_commit_error", "")
+        except (redis.RedisError, OSError):
+            return ""
 
     def call(self, *command: str | bytes | int) -> Any:
         """The reply with text instead of bytes."""

@@ -10,12 +10,12 @@ from anabranch.cli.addresses import RegionAddress
 from anabranch.cli.client import RegionClient
 from anabranch.cli.errors import CliError, Unreachable
 from anabranch.plural import counted
+from anabranch.sim.timeline.files import DrawingError, write
 from anabranch.study.diagram import draw
 from anabranch.study.diagram.narrowing import EVENTS_MAX, TooManyEvents
 from anabranch.study.history.events import Telling
 from anabranch.study.history.steps import Answer
 from anabranch.study.history.timeline import NoEvents, Range, timeline_of
-from anabranch.whole_file import write_whole
 
 # Events that each region tells. A drawing has fewer; the rest tells what became of them.
 _TOLD_MAX: Final = 1000
@@ -51,10 +51,9 @@ def draw_history(
     except TooManyEvents as error:
         raise CliError(_too_many(error)) from error
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(out, text.encode())
-    except OSError as error:
-        raise CliError(f"{out} cannot be written: {error.strerror or error}") from error
+        write(text, out)
+    except DrawingError as error:
+        raise CliError(str(error)) from error
 
 
 def _answer(client: RegionClient, key: bytes, part: Range) -> Answer:

@@ -113,11 +113,12 @@ def _advice(region: RegionFacts, peer: PeerFacts) -> str:
 
 
 def _unequal(regions: list[RegionFacts]) -> list[str]:
-    answering = [region for region in regions if not region.error]
+    # While commits fail, a region tells no digest.
+    told = [region for region in regions if region.digest]
     return [
         f"{one.place.name} and {other.place.name} have equal vectors and unequal digests"
-        for n, one in enumerate(answering)
-        for other in answering[n + 1 :]
+        for n, one in enumerate(told)
+        for other in told[n + 1 :]
         if one.vector == other.vector and one.digest != other.digest
     ]
 

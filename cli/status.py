@@ -170,9 +170,11 @@ def status(
     if wrong:
         raise CliError("\n  ".join([f"{counted(len(wrong), 'problem')}:", *wrong]))
     if not json and len(regions) > 1:
-        equal = len({region.digest for region in regions if not region.error}) == 1
+        answering = [region for region in regions if not region.error]
+        equal = len({region.digest for region in answering}) == 1
+        which = "all regions" if len(answering) == len(regions) else "all regions that answer"
         print(
-            "\nall regions hold the same"
+            f"\n{which} hold the same"
             if equal
             else "\nno problem; the regions do not hold the same yet, effects are under way"
         )

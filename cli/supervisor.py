@@ -88,18 +88,25 @@ class Process:
         return pause_s
 
     def end_report(self) -> str:
-        """How the process ended, with the last lines of its log."""
+        """How the process ended, with the last lines of its log.
+
+        If the log could not be written, as on a full disk, the report says why.
+        """
+        from anabranch.region.data_files import write_problem
+
         lines = (
             self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_TAIL_LINES:]
             if self.log.exists()
             else []
         )
-        return "\n".join(
-            [
-                f"{self.name} {self.how_ended()}; the end of {self.log}:",
-                *(f"  {self.log.stem} | {line}" for line in lines),
-            ]
-        )
+        report = [
+            f"{self.name} {self.how_ended()}; the end of {self.log}:",
+            *(f"  {self.log.stem} | {line}" for line in lines),
+        ]
+        problem = write_problem(self.log.parent)
+        if problem:
+            report.append(f"Files in {self.log.parent} cannot be written: {problem}")
+        return "\n".join(report)
 
 
 class RegionProcess(Process):
@@ -149,19 +156,25 @@ class Supervisor:
         """Runs until a signal, or until all regions have ended; returns the exit code."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._signalled)
+        code = 1
         try:
-            for process in self.processes:
-                process.start()
-            if not self._await("answers", self._answering):
-                return 1 if not self.stopping else 0
-            self._await("receives from all others", self._linked, fatal=False)
-            if not self.stopping:
-                if self.console is not None:
-                    self.console.start()
-                self._greet()
-            return self._watch()
+            code = self._serve()
         finally:
-            self._stop()
+            is_clean = self._stop()
+        return code if is_clean else 1
+
+    def _serve(self) -> int:
+        """Starts the processes and watches them; returns the exit code."""
+        for process in self.processes:
+            process.start()
+        if not self._await("answers", self._answering):
+            return 1 if not self.stopping else 0
+        self._await("receives from all others", self._linked, fatal=False)
+        if not self.stopping:
+            if self.console is not None:
+                self.console.start()
+            self._greet()
+        return self._watch()
 
     def _greet(self) -> None:
         places = [process.place for process in self.processes]
@@ -277,7 +290,11 @@ class Supervisor:
     def _report(self, text: str) -> None:
         print(f"anabranch: {text}", file=sys.stderr, flush=True)
 
-    def _stop(self) -> None:
+    def _stop(self) -> bool:
+        """Ends all processes; returns whether each could end as it should.
+
+        A region ends with code 1 if it could not write its last changes.
+        """
         running = self._running()
         if running:
             print("\nstopping …", flush=True)
@@ -296,5 +313,9 @@ class Supervisor:
             assert process.popen is not None
             process.popen.kill()
             process.popen.wait()
-        if running:
+        failed = [process for process in running if process.ended() == 1]
+        for process in failed:
+            self._report(process.end_report())
+        if running and not failed:
             print("all regions stopped", flush=True)
+        return not failed

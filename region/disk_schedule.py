@@ -121,8 +121,11 @@ class DiskSchedule:
         return self._out is None and self._failed is None and self._steps is None
 
     def next_transaction(self, now_ms: int) -> Optional[DiskTransaction]:
-        """The transaction to write now; None if one is already out or none waits."""
-        if self._out is None:
+        """The transaction to write now; None if one is already out or none waits.
+
+        None also once the stop has given up, since nobody waits for the end of another attempt.
+        """
+        if self._out is None and not self._gave_up:
             self._out = self._choose(now_ms)
             return self._out
         return None

@@ -47,7 +47,7 @@ _log: Final = logging.getLogger("anabranch.region")
 
 
 class RegionFailed(Exception):
-    """The region ended because of an error in the program itself."""
+    """The region ended because of an error in the program itself, or without its last changes."""
 
 
 class Region:
@@ -66,6 +66,8 @@ class Region:
         self.sync: Final = SyncManager(self, str(config.sync), addresses)
         self.stop_wanted: Final = asyncio.Event()
         self.failure: Optional[BaseException] = None
+        # What the stop could not write; empty if all is on disk.
+        self.unwritten = ""
         self._has_stopped = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._step_planned = False
@@ -127,6 +129,7 @@ class Region:
             self.driver.stop()
             self.stepped()
             await self._has_stopped.wait()
+            self.unwritten = self.driver.engine.unwritten()
         self._ticker.stop()
         await self.server.close()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -313,7 +316,8 @@ async def run(config: RegionConfig, make_engine: Callable[[EngineState], Engine]
             program.
         ConfigError: The configured members differ from those on disk.
         OSError: An address is taken or cannot be bound.
-        RegionFailed: The region ended because of an error in the program itself.
+        RegionFailed: The region ended because of an error in the program itself, or its stop could
+            not write the last changes, which no client had allowed.
     """
     read_identity(config.data)
     check_writable(config.data)
@@ -344,3 +348,7 @@ async def run(config: RegionConfig, make_engine: Callable[[EngineState], Engine]
             await database.close()
         else:
             await region.stop()
+    if region is not None and region.unwritten:
+        if not region.driver.engine.may_lose():
+            raise RegionFailed(region.unwritten)
+        _log.warning("region %s: %s", config.name, region.unwritten)

@@ -264,6 +264,10 @@ class Engine(PeerCalls):
         """Whether a client sent SHUTDOWN."""
         return self.state.outbox.shutdown_requested
 
+    def may_lose(self) -> bool:
+        """Whether a client sent SHUTDOWN NOSAVE or FORCE: what cannot be written may be lost."""
+        return self.state.outbox.shutdown_may_lose
+
     def has_urgent_output(self) -> bool:
         """Whether to take an output before the next tick. Cheap: it runs after each event."""
         return self.state.outbox.is_urgent()
@@ -333,6 +337,18 @@ class Engine(PeerCalls):
             state.disk.in_flight is None
             and not state.disk.meta_changes
             and state.journal.is_empty()
+        )
+
+    def unwritten(self) -> str:
+        """What a process that ends now has not on disk, with the cause; empty if nothing."""
+        state = self.state
+        if state.journal.next_position() <= state.disk.position:
+            return ""
+        own = state.members.region_id
+        effects = state.keyspace.vector.get(own, 0) - state.disk.vector.get(own, 0)
+        return (
+            f"its last changes could not be written: {state.disk.error}."
+            f" The effects of this region that are lost: {effects}"
         )
 
     def wants_commit(self, now_ms: int) -> bool:

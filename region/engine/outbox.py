@@ -44,6 +44,8 @@ class Outbox:
         self.link_requests: list[LinkRequest] = []
         self.sessions_to_close: list[int] = []
         self.shutdown_requested = False
+        # SHUTDOWN NOSAVE or FORCE: the region ends also if its last changes cannot be written.
+        self.shutdown_may_lose = False
         # DEBUG SLEEP: how long to block the process, in ms.
         self.sleep_ms = 0
 

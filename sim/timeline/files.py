@@ -22,6 +22,8 @@ from anabranch.study.diagram.texts import word
 from anabranch.whole_file import write_whole
 
 SUFFIX: Final = ".svg"
+# Bytes of a file that tell whether it is a drawing.
+_BEGIN_BYTES: Final = 100
 _RANGE: Final = re.compile(r"(\d+):(\d*)")
 
 
@@ -97,6 +99,7 @@ def targets(sources: Sequence[Path], out: Path, is_one: bool) -> dict[Path, Path
     if is_one:
         if out.is_dir():
             raise DrawingError(f"{out} is a directory: name a file for the drawing of one scenario")
+        _keep_other(out)
         return {sources[0]: out}
     if out.exists() and not out.is_dir():
         raise DrawingError(f"{out} is a file: name a directory for the drawings of these scenarios")
@@ -104,12 +107,30 @@ def targets(sources: Sequence[Path], out: Path, is_one: bool) -> dict[Path, Path
     twice = {source.stem for source in sources if list(found.values()).count(found[source]) > 1}
     if twice:
         raise DrawingError(f"two files are called {min(twice)}: draw them into two directories")
+    for path in found.values():
+        _keep_other(path)
     return found
 
 
+def _keep_other(path: Path) -> None:
+    """Raises `DrawingError` if a drawing would take the place of another file than a drawing."""
+    if str(path) == "-":
+        raise DrawingError("a drawing is written to a file, and - is none: name one, as run.svg")
+    if not path.is_file():
+        return
+    with path.open("rb") as file:
+        begin = file.read(_BEGIN_BYTES).lstrip()
+    if begin and not begin.startswith((b"<svg", b"<?xml")):
+        raise DrawingError(f"{path} exists and is no drawing: name another file")
+
+
 def write(text: str, path: Path) -> None:
-    """Writes a drawing, and makes its directory; `DrawingError` if that fails."""
+    """Writes a drawing, and makes its directory.
+
+    `DrawingError` if that fails, or if the path is that of a file of another kind.
+    """
     try:
+        _keep_other(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, text.encode())
     except OSError as error:

@@ -11,11 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import redis
 
 from anabranch import build
 from anabranch.region.open_files import RESERVED
-from tests.support.cluster import LiveCluster
-from tests.support.processes import eventually
+from tests.support.cluster import LiveCluster, LiveRegion
+from tests.support.processes import eventually, limit_files
 
 pytestmark = pytest.mark.live
 NewCluster = Callable[..., LiveCluster]
@@ -59,6 +60,48 @@ def test_shutdown_ends_it(new_cluster: NewCluster) -> None:
     region = cluster.start("us")
     cluster.client("us").shutdown()
     assert region.process is not None and region.process.wait(15) == 0, region.log_tail()
+
+
+def on_a_full_disk(cluster: LiveCluster) -> LiveRegion:
+    """A region whose second add is answered, and cannot be committed any more."""
+    region = cluster.start("us")
+    client = cluster.client("us")
+    client.xadd("s", {"a": "1"})
+    client.config_set("appendfsync", "everysec")
+    limit_files(region.pid(), (region.data / "region.sqlite-wal").stat().st_size)
+    client.xadd("s", {"a": "2"})
+    eventually(lambda: client.info()["crdt_commit_error"], 15, "an error of a commit")
+    return region
+
+
+def test_a_stop_on_a_full_disk_says_what_is_lost(new_cluster: NewCluster) -> None:
+    """It ended with code 0 and the traceback of an AssertionError: the write was lost unsaid.
+
+    After its last attempt to commit the stop closed the database, and tried again.
+    """
+    cluster = new_cluster(["us"], {"appendfsync": "always"})
+    region = on_a_full_disk(cluster)
+    with pytest.raises(redis.ResponseError, match="Errors trying to SHUTDOWN: writes are not on"):
+        cluster.client("us").execute_command("SHUTDOWN")
+    assert region.process is not None
+    region.process.send_signal(signal.SIGTERM)
+    assert region.process.wait(15) == 1
+    lines = region.log_tail().splitlines()
+    assert lines[-1].startswith("anabranch: us: its last changes could not be written: ")
+    assert lines[-1].endswith("The effects of this region that are lost: 1")
+    assert "AssertionError" not in region.log.read_text()
+
+
+@pytest.mark.parametrize("word", ["NOSAVE", "FORCE"])
+def test_shutdown_without_saving_ends_a_region_on_a_full_disk(
+    new_cluster: NewCluster, word: str
+) -> None:
+    cluster = new_cluster(["us"], {"appendfsync": "always"})
+    region = on_a_full_disk(cluster)
+    with pytest.raises(redis.ConnectionError):
+        cluster.client("us").execute_command("SHUTDOWN", word)
+    assert region.process is not None and region.process.wait(15) == 0, region.log_tail()
+    assert "The effects of this region that are lost: 1" in region.log_tail()
 
 
 def test_tools_are_told_where_it_listens_and_keeps_data(new_cluster: NewCluster) -> None:

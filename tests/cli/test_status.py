@@ -176,6 +176,14 @@ def test_alarms_are_problems() -> None:
     assert len(problems(regions)) == 5
 
 
+def test_a_digest_that_is_not_told_differs_from_none() -> None:
+    """A region on a full disk was said to have another digest than the regions beside it."""
+    us, eu, _ap = regions = cluster(FULL)
+    us.info.update(crdt_state="failed", crdt_commit_error="disk full")
+    us.digest, us.vector, eu.vector = "", {1: 1}, {1: 1}
+    assert problems(regions) == ["us cannot write to its disk, and refuses writes: disk full"]
+
+
 def test_a_region_that_all_others_call_lost_is_no_problem() -> None:
     us, eu, ap = regions = cluster(FULL)
     gone(ap)

@@ -360,6 +360,16 @@ def test_shutdown(client: Client, text: str) -> None:
     assert (client.engine.shutdown_requested(), client.session.closing) == (True, True)
 
 
+def test_shutdown_while_writes_cannot_reach_the_disk(client: Client) -> None:
+    """As in Redis: without NOSAVE or FORCE it is refused, because the writes would be lost."""
+    client.engine.state.disk.error = "the disk is full"
+    for text in ("SHUTDOWN", "SHUTDOWN SAVE NOW"):
+        assert text_of(client(text)).startswith("-ERR Errors trying to SHUTDOWN: writes are not on")
+        assert not client.engine.shutdown_requested()
+    assert isinstance(client("SHUTDOWN NOSAVE"), NoReply)
+    assert client.engine.shutdown_requested() and client.engine.may_lose()
+
+
 def test_replies_have_the_types_of_the_table(client: Client) -> None:
     """What the table says of a reply is what comes."""
     kinds: dict[str, type[object]] = {

@@ -18,6 +18,8 @@ from typing import Any
 import pytest
 
 from anabranch.cli.addresses import RegionAddress
+from anabranch.cli.client import RegionClient
+from anabranch.cli.errors import Unreachable
 from anabranch.cli.facts import ask
 from anabranch.cli.problems import problems
 from anabranch.region import process, process_facts, starting
@@ -225,6 +227,14 @@ async def test_a_region_that_cannot_write_still_shows_itself(
     )
     assert (info.state, info.error, info.vector) == ("failed", "", {1: 1})
     assert "the disk is full" in problems([info])[0]
+
+    def compare() -> None:
+        """The error said that the region was unreachable, because it ended the connection."""
+        with RegionClient(f"127.0.0.1:{region.server.port}", "us") as other:
+            other.digest()
+
+    with pytest.raises(Unreachable, match="us at .* cannot write to its disk, .*: the disk is f"):
+        await asyncio.to_thread(compare)
     database.fails = False
     await until(lambda: not region.driver.engine.state.disk.error)
     info = await asyncio.to_thread(
@@ -483,7 +493,11 @@ def test_a_stop_ends_if_neither_a_checkpoint_nor_a_commit_can_be_written() -> No
     work = driver.step()
     assert work.transaction is not None and work.transaction.commit is not None
     driver.failed(work.transaction, "the disk is full")
-    assert driver.step().has_stopped and not region.engine.is_all_in_commits()
+    work = driver.step()
+    assert work.has_stopped and not region.engine.is_all_in_commits()
+    assert work.transaction is None, "nobody waits for another attempt"
+    lost = "its last changes could not be written: the disk is full. "
+    assert region.engine.unwritten() == lost + "The effects of this region that are lost: 1"
 
 
 async def test_a_stop_whose_checkpoints_all_fail_keeps_what_was_acknowledged(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from anabranch.sim.timeline.files import DrawingError, Part, drawn, part_of, targets
+from anabranch.sim.timeline.files import DrawingError, Part, drawn, part_of, targets, write
 from anabranch.study.diagram import draw
 from anabranch.study.diagram.layout import laid_out
 from anabranch.study.diagram.model import ADD, COMMAND, Arrow, Effect, Moment, Point, Timeline
@@ -88,6 +88,7 @@ def test_ranges() -> None:
 
 
 def test_targets(tmp_path: Path) -> None:
+    """`--svg FILE` once replaced the very scenario file that it was to draw."""
     one, other = Path("a/one.md"), Path("b/one.md")
     assert targets([one], tmp_path / "x.svg", True) == {one: tmp_path / "x.svg"}
     with pytest.raises(DrawingError, match="is a directory"):
@@ -95,6 +96,19 @@ def test_targets(tmp_path: Path) -> None:
     assert targets([one], tmp_path, False) == {one: tmp_path / "one.svg"}
     with pytest.raises(DrawingError, match="two files are called one"):
         targets([one, other], tmp_path, False)
+    named = tmp_path / "one.svg"
+    for held, is_drawing in ((b"", True), (b"<svg>", True), (b" <?xml ", True), (b"# one", False)):
+        named.write_bytes(held)
+        if is_drawing:
+            assert targets([one], tmp_path, False) == {one: named}
+        else:
+            with pytest.raises(DrawingError, match="one.svg exists and is no drawing"):
+                targets([one], named, True)
+            with pytest.raises(DrawingError, match="one.svg exists and is no drawing"):
+                write("<svg>", named)
+        assert named.read_bytes() == held
+    with pytest.raises(DrawingError, match="- is none: name one"):
+        targets([one], Path("-"), True)
     (tmp_path / "file").touch()
     with pytest.raises(DrawingError, match="is a file: name a directory"):
         targets([one], tmp_path / "file", False)

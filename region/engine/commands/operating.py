@@ -73,7 +73,8 @@ def _milliseconds(text: bytes) -> int:
 def shutdown(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE]: closes the connection without a reply.
 
-    ABORT always fails: a shutdown begins at once, so there is never one to abort.
+    ABORT always fails: a shutdown begins at once, so there is never one to abort. While commits
+    fail, SHUTDOWN is refused without NOSAVE or FORCE, as in Redis, because writes would be lost.
     """
     words = {word.upper() for word in argv[1:]}
     if (
@@ -83,6 +84,13 @@ def shutdown(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
         raise CommandError(SYNTAX_ERROR)
     if b"ABORT" in words:
         raise CommandError(SYNTAX_ERROR if len(words) > 1 else "ERR No shutdown in progress.")
+    may_lose = bool(words & {b"NOSAVE", b"FORCE"})
+    if state.disk.error and not may_lose:
+        raise CommandError(
+            f"ERR Errors trying to SHUTDOWN: writes are not on disk ({state.disk.error})."
+            " SHUTDOWN NOSAVE ends the region without them."
+        )
+    state.outbox.shutdown_may_lose = may_lose
     state.outbox.shutdown_requested = True
     session.closing = True
     return NO_REPLY
