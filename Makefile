@@ -189,6 +189,7 @@ $(VENV)/.dev: pyproject.toml
 # downloaded twice and unchanged C files are kept.
 $(VENV)/.installed: $(VENV)/.dev $(SOURCES)
 	rm -rf build/lib* build/bdist*
+	@echo "building anabranch; the first time it compiles for some minutes"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	  --no-build-isolation --no-deps --force-reinstall .
 	@$(RUN) -c "from anabranch import build; print('anabranch build:', build.describe())"
