@@ -12,6 +12,7 @@ Reading order:
 - `addresses`: finds the regions of a running cluster.
 - `passwords`: finds the password of the regions.
 - `client`: asks one region over RESP3.
+- `keys`: keys as they are typed.
 - `lost`: which regions were said to be lost.
 - `ports`: whether a port is free, and which process holds it.
 - `serve`: `anabranch serve`, one region in this process.

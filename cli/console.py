@@ -75,6 +75,8 @@ def console(
         listens = parse_address(listen, "--listen")
     except ConfigError as error:
         raise UsageError(str(error)) from None
+    if not listens.port:
+        raise UsageError("--listen needs a port, by which the browser finds the page: 0 is none")
     places = find(cluster, at, password, some_down=True)
     if not at:
         require_regions(places, password, some_down=True)

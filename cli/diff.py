@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Annotated, Any, Optional
 
@@ -10,6 +9,8 @@ import typer
 
 from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, find, named
 from anabranch.cli.client import RegionClient
+from anabranch.cli.errors import UsageError
+from anabranch.cli.keys import EscapedOption, name_of
 from anabranch.cli.terminal import shell_word, shown
 from anabranch.plural import counted
 
@@ -140,6 +141,7 @@ def diff(
         Optional[str],
         typer.Argument(metavar="KEY", help="A key; all keys, without it.", show_default=False),
     ] = None,
+    escaped: EscapedOption = False,
     cluster: ClusterOption = None,
     at: AtOption = None,
     password: PasswordOption = None,
@@ -151,11 +153,14 @@ def diff(
     """
     places = find(cluster, at, password)
     here, there = named(places, left), named(places, right)
+    if here is there:
+        raise UsageError(f"{here.name} twice: name two regions")
+    name = None if key is None else name_of(key, escaped)
     with here.client(password) as one, there.client(password) as other:
         sides = Side(one), Side(other)
         names = one.members()
-        keys = [os.fsencode(key)] if key is not None else sorted(sides[0].keys() | sides[1].keys())
-        differing = [name for name in keys if one.digest(name) != other.digest(name)]
+        keys = sorted(sides[0].keys() | sides[1].keys()) if name is None else [name]
+        differing = [each for each in keys if one.digest(each) != other.digest(each)]
         for side, counterpart in (sides, sides[::-1]):
             missing = {
                 names.get(r, str(r)): c - side.vector.get(r, 0)
@@ -165,12 +170,12 @@ def diff(
             if missing:
                 listed = ", ".join(f"{count} of {name}" for name, count in missing.items())
                 print(f"{side.name} lacks effects that {counterpart.name} has: {listed}")
-        for name in differing:
-            print(f"{shown(name)}:")
-            print("\n".join(_compare_key(*sides, name, names)))
-    if differing or (key is None and sides[0].digest != sides[1].digest):
+        for each in differing:
+            print(f"{shown(each)}:")
+            print("\n".join(_compare_key(*sides, each, names)))
+    if differing or (name is None and sides[0].digest != sides[1].digest):
         raise typer.Exit(1)
     print(
         f"{here.name} and {there.name} hold the same"
-        + (f" in {shown(key)}" if key is not None else "")
+        + (f" in {shown(name)}" if name is not None else "")
     )

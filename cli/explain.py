@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any, Final, Optional
 
 import typer
 
@@ -22,9 +23,9 @@ from anabranch.cli.addresses import (
     named,
 )
 from anabranch.cli.drawn_history import draw_history
-from anabranch.cli.errors import CliError, Unreachable, UsageError
+from anabranch.cli.errors import CliError, Unreachable, UsageError, WrongPassword
+from anabranch.cli.keys import EscapedOption, KeyArgument, name_of
 from anabranch.cli.terminal import width, wrapped
-from anabranch.escapes import original
 from anabranch.study.history.events import Telling
 from anabranch.study.history.explanation import explain as facts_of
 from anabranch.study.history.sentences import Teller
@@ -33,15 +34,8 @@ from anabranch.study.history.timeline import Range
 from anabranch.study.history.wording import Names, joined, local_time
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the facts as JSON.")]
-KeyArgument = Annotated[str, typer.Argument(metavar="KEY", help="A key.", show_default=False)]
-EscapedOption = Annotated[
-    bool,
-    typer.Option(
-        "--escaped",
-        help="KEY is as the output shows it: \\x00 stands for a byte, \\\\ for a backslash.",
-    ),
-]
 EVENTS_MAX = 10_000
+_ID: Final = re.compile(r"[0-9]+(-[0-9]+)?")
 LogRegionOption = Annotated[
     Optional[str],
     typer.Option(
@@ -83,14 +77,11 @@ SvgOption = Annotated[
 ]
 
 
-def _name_of(key: str, is_escaped: bool) -> bytes:
-    """The bytes of a key as typed. UsageError if its escapes are wrong."""
-    if not is_escaped:
-        return os.fsencode(key)
-    try:
-        return original(key)
-    except ValueError as error:
-        raise UsageError(f"KEY: {error}") from None
+def _checked_id(entry_id: str) -> str:
+    """The ID of an entry as typed. UsageError if it is none."""
+    if _ID.fullmatch(entry_id) is None:
+        raise UsageError(f"'{entry_id}' is no ID of an entry: an ID is MS-SEQ, such as 1700-0")
+    return entry_id
 
 
 def _tellings(
@@ -130,9 +121,9 @@ def explain(
     """
     places = find(cluster, at, password, some_down=True)
     place = named(places, region)
-    command: list[str | bytes] = ["CRDT.EXPLAIN", _name_of(key, escaped)]
+    command: list[str | bytes] = ["CRDT.EXPLAIN", name_of(key, escaped)]
     if entry_id:
-        command.append(os.fsencode(entry_id))
+        command.append(_checked_id(entry_id))
     with place.client(password) as client:
         asked = Telling(client.call(*command))
         names = client.members()
@@ -169,7 +160,9 @@ def log(
         raise UsageError("--until is before --since")
     if svg is not None and (region is not None or as_json):
         raise UsageError("--svg draws all regions: leave --region and --json out")
-    name = _name_of(key, escaped)
+    name = name_of(key, escaped)
+    if entry_id is not None:
+        _checked_id(entry_id)
     places = find(cluster, at, password, some_down=True)
     if svg is not None:
         part = Range(since, until, newest, entry_id or "")
@@ -226,6 +219,8 @@ def _history(
         try:
             with place.client(password) as client:
                 return Telling(client.call(*command)), client.members()
+        except WrongPassword:
+            raise  # One password opens all regions.
         except CliError as error:
             failed.append(str(error))
     raise CliError(joined(failed))

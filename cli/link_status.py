@@ -126,12 +126,16 @@ def _plain(condition: Condition | None) -> dict[str, Any] | None:
 def show(rows: list[LinkRow], json: bool) -> None:
     """Prints the rows; CliError, after them, with everything that could not be told."""
     console = coloured()
-    if not console.is_terminal:
-        console.width = _PIPE_COLUMNS
     if json:
         console.print_json(data=as_json(rows))
-    else:
+    elif console.is_terminal:
         console.print(_table(rows))
+    else:
+        console.width = _PIPE_COLUMNS
+        with console.capture() as captured:
+            console.print(_table(rows))
+        # The table fills each line with spaces.
+        print("\n".join(line.rstrip() for line in captured.get().splitlines()))
     errors = list(dict.fromkeys(error for row in rows for error in row.errors))
     if errors:
         raise CliError("\n  ".join(["not everything could be told:", *errors]))

@@ -154,6 +154,10 @@ def simulate(
     """
     need_simulator()
     _check_svg(replay, svg, svg_key, svg_time)
+    if seeds != SEEDS_USUAL and (failed or replay is not None):
+        raise UsageError(
+            f"{'--failed' if failed else '--replay'} says which seeds run: leave --seeds out"
+        )
     from anabranch.sim import simulate as simulation
     from anabranch.sim.hashes import print_hashes
     from anabranch.sim.seeds import SeedsError, in_range

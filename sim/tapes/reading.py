@@ -43,7 +43,7 @@ class TapeError(Exception):
 def number_of(file: Path) -> int:
     """The number of a tape, which is its name: later tapes of a region have higher numbers."""
     if not file.stem.isdecimal():
-        raise TapeError(f"{file} is no tape: tapes are named by their number, as 1.tape")
+        raise TapeError(f"{file} is no tape: tapes are named by their number, as 00000001.tape")
     return int(file.stem)
 
 

@@ -201,7 +201,7 @@ def test_explain(up: Up) -> None:
     facts = json.loads(up.anabranch("explain", "us", "why", added, "--json").stdout)
     (add,) = facts["entry"]["adds"]
     assert add["fate"] == "removed" and add["removed"]["command"] == "XDEL"
-    assert up.anabranch("explain", "us", "why", "x").returncode == 1
+    assert up.anabranch("explain", "us", "why", "x").returncode == 2
 
 
 def test_explain_and_log_while_a_region_is_down(up: Up) -> None:
@@ -471,6 +471,10 @@ def test_names_of_any_bytes_do_no_harm(up: Up) -> None:
     )
     same = up.anabranch("diff", "us", "eu", os.fsdecode(keys[0]))
     assert same.stdout == "us and eu hold the same in \\xff\\xfekey\n"
+    as_shown = up.anabranch("diff", "us", "eu", "\\xff\\xfekey", "--escaped")
+    assert as_shown.stdout == same.stdout
+    one_region = up.anabranch("diff", "us", "us")
+    assert one_region.returncode == 2 and "us twice: name two regions" in one_region.stderr
 
 
 def test_data_survives_a_restart_of_all(tmp_path: Path) -> None:
