@@ -170,9 +170,7 @@ def _check_ports(config: RegionConfig) -> None:
     ):
         reason = listen_error(address) if address is not None and address.port else ""
         if reason:
-            raise CliError(
-                f"{flag} {address}: {reason}; free it, or give {config.name} another {flag}"
-            )
+            raise CliError(f"{flag} {address}: {reason}; give {config.name} another {flag}")
 
 
 def _run(config: RegionConfig) -> None:

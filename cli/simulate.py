@@ -154,10 +154,7 @@ def simulate(
     """
     need_simulator()
     _check_svg(replay, svg, svg_key, svg_time)
-    if seeds != SEEDS_USUAL and (failed or replay is not None):
-        raise UsageError(
-            f"{'--failed' if failed else '--replay'} says which seeds run: leave --seeds out"
-        )
+    _check_seeds(seeds, replay, failed)
     from anabranch.sim import simulate as simulation
     from anabranch.sim.hashes import print_hashes
     from anabranch.sim.seeds import SeedsError, in_range
@@ -189,6 +186,13 @@ def simulate(
         except OSError as error:
             raise CliError(f"{json_file} cannot be written: {error.strerror}") from error
     raise typer.Exit(1 if tally.failed else 0)
+
+
+def _check_seeds(seeds: str, replay: Optional[int], failed: bool) -> None:
+    """UsageError if --seeds is given beside an option that says which seeds run."""
+    if seeds != SEEDS_USUAL and (failed or replay is not None):
+        option = "--failed" if failed else "--replay"
+        raise UsageError(f"{option} says which seeds run: leave --seeds out")
 
 
 def _check_svg(

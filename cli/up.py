@@ -35,6 +35,7 @@ from anabranch.cli.supervisor import Console, RegionProcess, Supervisor
 from anabranch.crdt.ids import REGION_ID_MAX
 from anabranch.plural import counted
 from anabranch.region.config import (
+    IDENTITY,
     MEMBERS_MAX,
     Address,
     ConfigError,
@@ -42,6 +43,7 @@ from anabranch.region.config import (
     load,
     parse_members,
 )
+from anabranch.region.config import read_file as read_settings
 from anabranch.region.engine.errors import StorageError
 from anabranch.region.environment import CONFIG_VARIABLE
 from anabranch.region.stored_identity import StoredIdentity, read_identity
@@ -344,6 +346,12 @@ def _check_settings(places: list[RegionAddress], directory: Path, extra: list[st
         "peer": [f"{place.name}@{place.sync}" for place in places[1:]],
     }
     try:
+        given = sorted(read_settings(Path(file)).keys() & IDENTITY.keys()) if file else []
+        if given:
+            raise UsageError(
+                f"{file}: {', '.join(given)}: `anabranch up` gives each region its own;"
+                " leave that out, and see `anabranch up --help`"
+            )
         config = load({**flags, **identity}, os.environ, Path(file) if file else None)
     except ConfigError as error:
         raise UsageError(str(error)) from None

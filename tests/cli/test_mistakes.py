@@ -405,6 +405,12 @@ def test_help_names_every_option(tmp_path: Path) -> None:
         assert text.returncode == 0 and flag in text.stdout
 
 
+def test_up_refuses_a_file_that_names_one_region(tmp_path: Path) -> None:
+    """It took the file, and kept the data in another place than the file says."""
+    (tmp_path / "one.toml").write_text('name = "x"\ndata = "there"\nappendfsync = "always"\n')
+    told(anabranch("up", "--config", "one.toml", cwd=tmp_path), 2, "one.toml: data, name: `anab")
+
+
 def test_a_file_that_has_no_name_of_a_tape(tmp_path: Path) -> None:
     (tmp_path / "x.tape").write_bytes(b"")
     told(anabranch("judge", "x.tape", cwd=tmp_path), 1, "x.tape is no tape: tapes are named by")
