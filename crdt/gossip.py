@@ -12,6 +12,7 @@ member, which the asker does not wait for.
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Optional
 
 
 class Heard:
@@ -62,7 +63,8 @@ class StartAnswer:
 
     `vector` is on the answerer's disk, `clock_ms` is the clock of the commit of `vector`, `life` is
     the answerer's life. `collected`: every effect up to this vector was on every member's disk, the
-    asker's included, when the answerer collected (`Keyspace.collected`).
+    asker's included, when the answerer collected (`Keyspace.collected`). `lives`: the lives of
+    members that the answerer knew when it took `vector`.
     """
 
     def __init__(
@@ -72,12 +74,14 @@ class StartAnswer:
         vector: dict[int, int],
         clock_ms: int,
         collected: dict[int, int],
+        lives: Optional[dict[int, int]] = None,
     ) -> None:
         self.number = number
         self.life = life
         self.vector = vector
         self.clock_ms = clock_ms
         self.collected = collected
+        self.lives = lives or {}
 
 
 class RecoveryQuestion:
@@ -108,7 +112,9 @@ class RecoveryAnswer:
     """The answer of `answerer` to one RecoveryQuestion.
 
     `vector` is on the answerer's disk, `clock_ms` is the clock of the commit of `vector`.
-    `recovery` is the life in which the answerer's own recovery began, 0 outside recovery.
+    `recovery` is the life in which the answerer's own recovery began, 0 outside recovery. If it
+    `has_salvage`, it may soon hold effects that `vector` lacks (S13.7). `lives` are as in a
+    StartAnswer.
     """
 
     def __init__(
@@ -120,6 +126,8 @@ class RecoveryAnswer:
         vector: dict[int, int],
         recovery: int,
         clock_ms: int,
+        has_salvage: bool = False,
+        lives: Optional[dict[int, int]] = None,
     ) -> None:
         self.asker = asker
         self.life = life
@@ -128,6 +136,8 @@ class RecoveryAnswer:
         self.vector = vector
         self.recovery = recovery
         self.clock_ms = clock_ms
+        self.has_salvage = has_salvage
+        self.lives = lives or {}
 
 
 class Gossip:

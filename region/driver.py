@@ -49,6 +49,7 @@ from anabranch.region.storage.log import ReadOldest
 from anabranch.region.storage.salvage import ReadSalvage
 from anabranch.region.work import DiskTransaction, LogRead, Work
 from anabranch.sync.hub import Hub
+from anabranch.sync.log_requests import CheckChains
 from anabranch.sync.messages import Message
 
 # After a checkpoint that covers more log than this, free memory is returned to the system.
@@ -106,7 +107,9 @@ class Driver:
         self.engine: Final = engine
         self.log: Final = log
         self.clients: Final = Clients(engine, clock, engine.settings, limits.turn_pieces)
-        self.hub: Final = Hub(engine, engine.settings, peers, log.tail, clock.now_ms())
+        self.hub: Final = Hub(
+            engine, engine.settings, peers, log.tail, clock.now_ms(), clock.steady_ms
+        )
         self._clock: Final = clock
         self._limits: Final = limits
         self._disk: Final = DiskSchedule(
@@ -135,7 +138,8 @@ class Driver:
         """Does the periodic work of all parts. Call it every few milliseconds."""
         now_ms = self._clock.now_ms()
         self.engine.tick(now_ms)
-        self._salvaging.merge(now_ms)
+        if self._salvaging.merge(now_ms):
+            self.hub.merged_elsewhere()
         self._apply_link_requests()
         if not self._is_stopping:
             self.hub.tick(now_ms)
@@ -278,7 +282,8 @@ class Driver:
         if isinstance(read.request, ReadOldest):
             self._disk.read(result)
         elif isinstance(read.request, ReadSalvage):
-            self._salvaging.read(result, self._clock.now_ms())
+            if self._salvaging.read(result, self._clock.now_ms()):
+                self.hub.merged_elsewhere()
         elif isinstance(read.request, (FindKey, ReadRows, ReadBlocks)):
             self._histories.read(read.request, result)
         else:
@@ -298,6 +303,9 @@ class Driver:
             self._histories.cannot_read(error)
         elif isinstance(read.request, ReadOldest):
             self._disk.drop_checkpoint(self._clock.steady_ms())
+        elif is_damaged and isinstance(read.request, CheckChains):
+            # Otherwise no link would open again, because each handshake reads that row.
+            self.hub.answered(read.connection, read.request, 0, self._clock.now_ms())
         else:
             self.hub.closed(read.connection, text, self._clock.now_ms())
 

@@ -51,15 +51,18 @@ class Salvaging:
         self._is_reading = True
         return ReadSalvage(self._number, _PAGE_BYTES)
 
-    def read(self, rows: list[BlockRow], now_ms: int) -> None:
-        """The disk has answered with the next items; none are left if there are no rows."""
+    def read(self, rows: list[BlockRow], now_ms: int) -> bool:
+        """The disk has answered with the next items; none are left if there are no rows.
+
+        Returns whether some were merged.
+        """
         self._is_reading = False
         if not rows:
             self._end()
-            return
+            return False
         self._number = rows[-1].position
         self._items = [row.block for row in rows]
-        self.merge(now_ms)
+        return self.merge(now_ms)
 
     def cannot_read(self, error: str, is_damaged: bool, steady_ms: int) -> None:
         """The read failed. It is tried again, unless a row `is_damaged`."""
@@ -70,10 +73,14 @@ class Salvaging:
             self._is_cut_off = True
             self._end()
 
-    def merge(self, now_ms: int) -> None:
-        """Merges the items that were read, as far as they follow. Call it at every tick."""
+    def merge(self, now_ms: int) -> bool:
+        """Merges the items that were read, as far as they follow. Call it at every tick.
+
+        Returns whether some were merged.
+        """
         if not self._items or not self._engine.wants_salvage():
-            return
+            return False
+        done = 0
         if not self._gave_up:
             try:
                 done = self._engine.merge_salvage(self._items, now_ms)
@@ -85,6 +92,7 @@ class Salvaging:
                     self._gave_up = self._missing(self._items[0])
         if self._gave_up:
             self._count_unused()
+        return done > 0
 
     def _missing(self, item: Block) -> str:
         """What the next item demands and no member holds, in words."""

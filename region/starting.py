@@ -126,7 +126,11 @@ class Beginning:
 async def _begin_life(
     config: RegionConfig, database: Database, stored: loading.Stored, now_ms: int
 ) -> Beginning:
-    """Writes the new life, the recovery and the identity of the database file."""
+    """Writes the new life, the recovery and the identity of the database file.
+
+    `now_ms` is the real clock. The engine's clock may have run ahead of it: if a life took its
+    number from that, two starts from the same backup would have one number (S1.3).
+    """
     life = max(now_ms, stored.number("life") + 1)
     recovery = stored.number("recovery")
     cause = _restored_because(config, database, stored)
@@ -200,8 +204,8 @@ async def start(
     region_ids = [member.region_id for member in members]
     node_limits, pair_limits = replay_limits(settings)
     stored = await database.load(meta, config.region_id, region_ids, node_limits, pair_limits)
-    engine_clock = EngineClock(max(clock.now_ms(), stored.clock_ms))
-    begun = await _begin_life(config, database, stored, engine_clock.now_ms)
+    engine_clock = EngineClock(max(clock.now_ms(), stored.clock_ms), clock.steady_ms)
+    begun = await _begin_life(config, database, stored, clock.now_ms())
     patience_ms = settings.integer("crdt-start-patience-ms")
     state = EngineState(
         Members(config.cluster, config.region_id, config.name, members),

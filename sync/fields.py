@@ -184,8 +184,10 @@ def put_gossip(gossip: Gossip) -> wire.Gossip:
             answerer=answer.answerer,
             recovery=answer.recovery,
             clock_ms=answer.clock_ms,
+            has_salvage=answer.has_salvage,
         )
         put_vector(said.vector, answer.vector)
+        put_lives(said.lives, answer.lives)
     return result
 
 
@@ -224,6 +226,8 @@ def get_gossip(gossip: wire.Gossip) -> Gossip:
             get_vector(one.vector),
             counter(one.recovery, 0),
             counter(one.clock_ms, 0),
+            one.has_salvage,
+            get_lives(one.lives),
         )
         for one in gossip.answers
     ]
@@ -267,6 +271,7 @@ def put_start_answer(answer: StartAnswer) -> wire.StartAnswer:
     result = wire.StartAnswer(number=answer.number, life=answer.life, clock_ms=answer.clock_ms)
     put_vector(result.vector, answer.vector)
     put_vector(result.collected, answer.collected)
+    put_lives(result.lives, answer.lives)
     return result
 
 
@@ -277,6 +282,7 @@ def get_start_answer(answer: wire.StartAnswer) -> StartAnswer:
         get_vector(answer.vector),
         counter(answer.clock_ms, 0),
         get_vector(answer.collected),
+        get_lives(answer.lives),
     )
 
 

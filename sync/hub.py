@@ -10,7 +10,7 @@ The hub is three classes, each derived from the one before: `Switchboard` (conne
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Optional
 
 from anabranch.crdt.errors import ChainForked, PeerError
@@ -37,9 +37,15 @@ class Hub(Opening):
     """All links of one region. `peers`: the regions from which this one receives."""
 
     def __init__(
-        self, engine: Engine, settings: Settings, peers: Iterable[int], tail: LogTail, now_ms: int
+        self,
+        engine: Engine,
+        settings: Settings,
+        peers: Iterable[int],
+        tail: LogTail,
+        now_ms: int,
+        steady: Optional[Callable[[], int]] = None,
     ) -> None:
-        super().__init__(engine, settings, peers, tail, now_ms)
+        super().__init__(engine, settings, peers, tail, now_ms, steady)
         self._announcer = Announcer(settings, 0)
         self._snapshot_number = 0
         # A join applied effects: headers at which other links stopped may be covered now.
@@ -228,6 +234,11 @@ class Hub(Opening):
             self._announce(now_ms)
         return merged
 
+    def merged_elsewhere(self) -> None:
+        """Effects were merged that came over no link: a header that waits may be covered now."""
+        self._announcer.dirty = True
+        self._merge_again = True
+
     def _announce(self, now_ms: int) -> None:
         if self._connections:
             self._announcer.begin(self.engine, now_ms, self._steady.at(now_ms))
@@ -251,8 +262,7 @@ class Hub(Opening):
             self._tell(logging.INFO, "snapshot_joined", text, peer=name, bytes=staged.bytes)
         self._puller.joined(self._steady.at(now_ms))
         self.engine.drop_read_ahead()
-        self._announcer.dirty = True
-        self._merge_again = True
+        self.merged_elsewhere()
 
     # -- time and commits
 
@@ -434,12 +444,7 @@ class Hub(Opening):
             return
         if isinstance(request, CheckChains):
             if result:
-                counter = request.vector.get(result, 0)
-                text = (
-                    f"region {result} has two different histories up to {counter}: "
-                    "this link stays closed (see docs/operations.md)"
-                )
-                self._refuse(connection, m.Refusal("forked", text), now_ms)
+                self._forked(connection, result, request.vector.get(result, 0), now_ms)
             else:
                 self._chains_fit(connection, now_ms)
             return

@@ -51,7 +51,7 @@ class CheckChains:
     """Asks for the first region whose value in `chains` differs from this log's (S13.5).
 
     `chains` holds the chain values at `vector`. The answer is 0 when none differs. A value that the
-    log does not know counts as equal.
+    log does not know, or whose row is damaged, counts as equal.
     """
 
     vector: Vector

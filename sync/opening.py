@@ -9,7 +9,7 @@ closed and dropped (S2.2). `hub` builds on this module.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Optional
 
 from anabranch.crdt.gossip import Gossip
@@ -28,9 +28,15 @@ class Opening(Switchboard):
     """The handshakes of all connections."""
 
     def __init__(
-        self, engine: Engine, settings: Settings, peers: Iterable[int], tail: LogTail, now_ms: int
+        self,
+        engine: Engine,
+        settings: Settings,
+        peers: Iterable[int],
+        tail: LogTail,
+        now_ms: int,
+        steady: Optional[Callable[[], int]] = None,
     ) -> None:
-        super().__init__(engine, settings, peers, tail, now_ms)
+        super().__init__(engine, settings, peers, tail, now_ms, steady)
         # The regions that this one receives from directly (S2.3).
         self._direct: frozenset[int] = frozenset()
 
@@ -136,17 +142,34 @@ class Opening(Switchboard):
     def _check_chains(
         self, connection: PeerConnection, vector: Vector, chains: dict[int, bytes], now_ms: int
     ) -> None:
-        """Requests the comparison of the chain values that this region's log reaches (S13.5)."""
+        """Compares the chain values that this region's log reaches (S13.5).
+
+        Those at the end of a region's effects are in memory. The log is asked for the others.
+        """
         disk_vector = self.engine.disk_vector
-        comparable = {
-            region_id: chain
-            for region_id, chain in chains.items()
-            if disk_vector.get(region_id, 0) >= vector.get(region_id, 0)
-        }
+        comparable: dict[int, bytes] = {}
+        for region_id, chain in chains.items():
+            counter = vector.get(region_id, 0)
+            held = disk_vector.get(region_id, 0)
+            if held > counter:
+                comparable[region_id] = chain
+            elif held == counter and self.engine.disk_chains.get(region_id, chain) != chain:
+                self._forked(connection, region_id, counter, now_ms)
+                return
         if comparable:
             self._work.requests.append((connection.number, CheckChains(vector, comparable)))
         else:
             self._chains_fit(connection, now_ms)
+
+    def _forked(
+        self, connection: PeerConnection, region_id: int, counter: int, now_ms: int
+    ) -> None:
+        """Closes a link whose other side has another history of a region."""
+        text = (
+            f"region {region_id} has two different histories up to {counter}: "
+            "this link stays closed (see docs/operations.md)"
+        )
+        self._refuse(connection, m.Refusal("forked", text), now_ms)
 
     def _chains_fit(self, connection: PeerConnection, now_ms: int) -> None:
         """Opens the link, because the chains agree; the vector of the other side now counts."""

@@ -3,7 +3,9 @@
 A region that starts asks on every connection as soon as the connection is open, and again on each
 when a new asking begins. An answer waits until every effect that was applied here when it was made
 is on disk. It is made when the question comes, or once every member that the asker calls lost is
-called lost here, too (S13.8).
+called lost here, too (S13.8), and no salvage is left to be merged (S13.7). It names the lives that
+this region knows: what one of them has sent may still wait here, unread. An asker that did not know
+that life asks again.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ class StartAsking:
         self._engine: Final = engine
         # Answers, each with its connection and the position that must be on disk before it is sent.
         self._promised: list[tuple[int, PeerConnection, StartAnswer]] = []
-        # Questions that call a member lost from which this region still takes effects.
+        # Questions that cannot be answered yet.
         self._unanswered: list[tuple[PeerConnection, StartQuestion]] = []
 
     def ask(self, connections: Iterable[PeerConnection]) -> None:
@@ -46,23 +48,27 @@ class StartAsking:
         self.answer(now_ms)
 
     def answer(self, now_ms: int) -> None:
-        """Prepares the answers to all questions that name no member that is not lost here."""
-        lost = {region_id for region_id, member in self._engine.members.items() if member.lost}
+        """Prepares the answers to all questions that can be answered by now."""
+        if not self._unanswered:
+            return
         unanswered, self._unanswered = self._unanswered, []
         for connection, question in unanswered:
-            if lost.issuperset(question.lost):
+            if self._engine.may_answer(question.lost):
                 self._promise(connection, question, now_ms)
             else:
                 self._unanswered.append((connection, question))
 
     def _promise(self, connection: PeerConnection, question: StartQuestion, now_ms: int) -> None:
-        attestation = self._engine.attest(False, now_ms)
+        engine = self._engine
+        attestation = engine.attest(False, now_ms)
+        lives = {one: life for one in engine.members if (life := engine.newest_life(one))}
         answer = StartAnswer(
             question.number,
             attestation.life,
             attestation.vector,
             attestation.clock_ms,
-            dict(self._engine.collected),
+            dict(engine.collected),
+            lives,
         )
         self._promised.append((attestation.position, connection, answer))
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, Optional
 
 from anabranch.crdt.errors import ChainForked, NotAMember, PeerError, SyncGap
@@ -38,7 +38,13 @@ class Switchboard:
     """
 
     def __init__(
-        self, engine: Engine, settings: Settings, peers: Iterable[int], tail: LogTail, now_ms: int
+        self,
+        engine: Engine,
+        settings: Settings,
+        peers: Iterable[int],
+        tail: LogTail,
+        now_ms: int,
+        steady: Optional[Callable[[], int]] = None,
     ) -> None:
         self.engine = engine
         self.settings = settings
@@ -64,7 +70,7 @@ class Switchboard:
             ],
             0,
         )
-        self._steady = SteadyClock(now_ms)
+        self._steady = SteadyClock(now_ms, steady)
         self._connections: dict[int, PeerConnection] = {}
         self._number = 0
         self._refusals = RefusalLog()

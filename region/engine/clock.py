@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Final, Optional
+
 
 class EngineClock:
-    """The readings of one region's clock, in ms since the epoch."""
+    """The readings of one region's clock, in ms since the epoch.
 
-    def __init__(self, now_ms: int) -> None:
+    `steady` tells time that no setting of the clock changes, in ms since an arbitrary moment.
+    Without it, time passes as the clock runs forward.
+    """
+
+    def __init__(self, now_ms: int, steady: Optional[Callable[[], int]] = None) -> None:
         # The highest time that this region has read. It never runs back.
         self.now_ms = now_ms
         # Time for patience, intervals and time-outs. It advances even while `now_ms` stands still
-        # because the system clock was set back.
+        # because the system clock was set back, and does not leap when that clock is set forward.
         self.steady_ms = now_ms
+        self._steady: Final = steady
+        self._steady_from: Final = now_ms if steady is None else now_ms - steady()
         # The last reading, which may be below `now_ms`.
         self.read_ms = now_ms
 
@@ -21,7 +30,9 @@ class EngineClock:
 
     def read(self, now_ms: int) -> None:
         """Takes the reading of a step."""
-        if now_ms > self.read_ms:
+        if self._steady is not None:
+            self.steady_ms = self._steady_from + self._steady()
+        elif now_ms > self.read_ms:
             self.steady_ms += now_ms - self.read_ms
         self.read_ms = now_ms
         if now_ms > self.now_ms:

@@ -43,6 +43,9 @@ def hear(state: EngineState, gossip: Gossip) -> None:
     for answer in gossip.answers:
         if answer.asker == state.members.region_id and state.lifecycle.state == RECOVERY:
             state.raise_id_floor(answer.clock_ms)
+            # A life that was unknown begins another asking, for which this answer does not count:
+            # what that life has sent may wait unread at the answerer (S13.6).
+            hear_lives(state, answer.lives)
         state.lifecycle.hear_answer(answer)
 
 
@@ -136,6 +139,8 @@ def _answer(state: EngineState, question: RecoveryQuestion) -> None:
         attestation.vector,
         lifecycle.recovery,
         attestation.clock_ms,
+        state.disk.has_salvage,
+        dict(lifecycle.lives),
     )
     lifecycle.promised.append(PromisedAnswer(answer, attestation.position))
     answer_from_disk(state)

@@ -5,7 +5,8 @@ every other member how many of its effects that member holds. It waits for all a
 `crdt-start-patience-ms` has passed. If a member holds more of its effects than the region itself,
 the region enters recovery: it asks all members for their vectors, and leaves when it holds
 everything in the answers to one asking, and has merged the salvage of its damaged log, if there is
-one (`region.storage.salvage`).
+one (`region.storage.salvage`). An answer of a member that has a salvage does not end the recovery:
+the member may soon hold more.
 
 An asking names the lives of other members that are known when it begins, and the members that this
 region calls lost (S13.8). If the region hears of an unknown life or of another lost member before
@@ -257,10 +258,13 @@ class Lifecycle:
     def _try_to_leave(self, others: list[int], disk_vector: Vector, has_salvage: bool) -> None:
         if not self._have_answered(others):
             return
-        if not self.holds_all_answered(others, disk_vector):
+        holds_all = self.holds_all_answered(others, disk_vector)
+        if holds_all and has_salvage:
+            return  # Another asking would need all answers again before the salvage can go on.
+        if not holds_all or self._answered_with_salvage(others):
             if self._clock.steady_ms >= self._asked_ms + _ASK_AGAIN_MS:
                 self.ask()
-        elif not has_salvage:
+        else:
             self.state = SERVING
             self.recovery = 0
             self.recovery_cause = ""
@@ -283,17 +287,25 @@ class Lifecycle:
             for other in others
         )
 
+    def _answered_with_salvage(self, others: list[int]) -> bool:
+        """Whether an answer lacks what the salvage of its member may bring."""
+        return any(self._answers[other].has_salvage for other in others)
+
     def waited_for(self, others: list[int], disk_vector: Vector) -> list[int]:
         """The members that recovery waits for.
 
-        These are the members that have not answered, else those that hold more than this region,
-        else all: another asking is needed, since a member answered in a recovery unknown before.
+        These are the members that have not answered, else those that hold more than this region or
+        have a salvage, else all: another asking is needed, since a member answered in a recovery
+        unknown before.
         """
         silent = [other for other in others if other not in self._answers]
         if silent:
             return silent
         return [
-            other for other in others if not includes(disk_vector, self._answers[other].vector)
+            other
+            for other in others
+            if not includes(disk_vector, self._answers[other].vector)
+            or self._answers[other].has_salvage
         ] or others
 
     # -- questions and answers of recoveries

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final, Optional
 
 from anabranch.crdt.block import Block
@@ -189,6 +190,13 @@ class PeerCalls(Steps):
 
     # -- lives, starts and gossip
 
+    def may_answer(self, lost: Collection[int]) -> bool:
+        """Whether a start that calls these members lost can be answered (S13.6, S13.8).
+
+        It cannot while a salvage is not merged, which may bring effects of the asker (S13.7).
+        """
+        return not self.state.disk.has_salvage and self.state.members.all_lost(lost)
+
     def newest_life(self, peer: int) -> int:
         """The newest life heard of a peer, 0 if none (S1.3)."""
         return self.state.lifecycle.lives.get(peer, 0)
@@ -222,6 +230,7 @@ class PeerCalls(Steps):
             state.check_held_by_peer(answer.vector)
             state.check_collected_by_peer(answer.collected)
             state.hear_life(peer, answer.life)
+            gossiping.hear_lives(state, answer.lives)
             state.lifecycle.start_answered(peer, answer, state.members.others())
             self._note_lifecycle()
 

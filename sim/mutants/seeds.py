@@ -10,6 +10,7 @@ A flavour says how a seed is drawn. PLAIN: three regions. RESTORES: with forgott
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import signal
 import subprocess
@@ -153,6 +154,8 @@ def _run_one(seed: int, ops: int, flavour: str, limit_s: float) -> bool:
 
     _report(seed=seed)
     signal.setitimer(signal.ITIMER_VIRTUAL, limit_s)
+    # A loop in a compiled module handles no signal.
+    faulthandler.dump_traceback_later(4 * limit_s, exit=True)
     try:
         regions = regions_of(seed, flavour)
         violations = run_plan(
@@ -168,6 +171,7 @@ def _run_one(seed: int, ops: int, flavour: str, limit_s: float) -> bool:
         return False
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        faulthandler.cancel_dump_traceback_later()
     if violations:
         first = violations[0]
         _report(seed=seed, checker=first.checker, text=str(first)[:500])

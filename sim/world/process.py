@@ -19,7 +19,7 @@ from anabranch.region.config import RegionConfig
 from anabranch.region.database import Database
 from anabranch.region.driver import Driver, TurnLimits
 from anabranch.region.engine.engine import Engine
-from anabranch.region.engine.errors import StorageError
+from anabranch.region.engine.errors import Damaged, StorageError
 from anabranch.region.engine.outbox import LateReply
 from anabranch.region.engine.replies import Reply
 from anabranch.region.engine.rows import BlockRow, Commit
@@ -188,7 +188,7 @@ class SimulatedProcess(Endpoint):
         try:
             answer = run(self._database.answer(read.request))
         except StorageError as error:
-            self._cannot_read(read, str(error))
+            self._cannot_read(read, error)
         else:
             self.driver.read(read, answer)
 
@@ -377,7 +377,7 @@ class SimulatedProcess(Endpoint):
             done = go_on(work)
         except Exception as error:
             del self._asked[read]
-            self._cannot_read(read, str(error))
+            self._cannot_read(read, error)
             self.stepped()
             return
         if done is None:
@@ -387,10 +387,10 @@ class SimulatedProcess(Endpoint):
             self.driver.read(read, done[0])
             self.stepped()
 
-    def _cannot_read(self, read: LogRead, error: str) -> None:
-        self._environment.note(self.region_id, "cannot read", error)
+    def _cannot_read(self, read: LogRead, error: Exception) -> None:
+        self._environment.note(self.region_id, "cannot read", str(error))
         self._environment.counters["read failed"] += 1
-        self.driver.cannot_read(read, error)
+        self.driver.cannot_read(read, str(error), isinstance(error, Damaged))
 
     # -- peers (see `Endpoint`)
 

@@ -9,9 +9,11 @@ from collections.abc import Coroutine
 from types import SimpleNamespace
 from typing import Any, Optional, TypeVar
 
+from anabranch.crdt.encoding import Malformed
 from anabranch.region import starting
 from anabranch.region.driver import Driver
 from anabranch.region.engine.engine import Engine
+from anabranch.region.engine.errors import Damaged
 from anabranch.region.engine.outbox import LateReply
 from anabranch.region.engine.replies import Reply, listed
 from anabranch.region.engine.settings import Settings
@@ -134,7 +136,12 @@ class Place:
                 self.fails -= 1
                 self.driver.cannot_read(read, "unreadable")
                 return
-        self.driver.read(read, finished(self.database.answer(read.request)))
+        try:
+            answer = finished(self.database.answer(read.request))
+        except (Damaged, Malformed) as error:
+            self.driver.cannot_read(read, str(error), is_damaged=True)
+        else:
+            self.driver.read(read, answer)
 
 
 class Net:

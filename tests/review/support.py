@@ -166,17 +166,22 @@ def greet(one: Place, other: Place) -> None:
 
 
 def ask_start(asker: Place, answerer: Place) -> Optional[StartAnswer]:
-    """The start of `asker` asks, and takes the answer; None when it has nothing to ask (S13.6)."""
+    """The start of `asker` asks, and takes the answer (S13.6).
+
+    None when it has nothing to ask, or when there is no answer yet.
+    """
     question = asker.engine.start_question()
     if question is None:
         return None
     answer = answer_of(answerer, asker, question)
+    if answer is None:
+        return None
     asker.engine.start_answered(answerer.region_id, answer, asker.now_ms)
     return answer
 
 
-def answer_of(answerer: Place, asker: Place, question: StartQuestion) -> StartAnswer:
-    """What `answerer` says to a question, once its disk holds what it has applied."""
+def answer_of(answerer: Place, asker: Place, question: StartQuestion) -> Optional[StartAnswer]:
+    """What `answerer` says to a question once it is on its disk; None: nothing yet."""
     receiver = Receiver(asker.region_id, LinkLimits(answerer.settings))
     receiver.open = True
     connection = PeerConnection(1, 0, receiver=receiver)
@@ -186,7 +191,7 @@ def answer_of(answerer: Place, asker: Place, question: StartQuestion) -> StartAn
     answerer.commit()
     asking.committed(answerer.engine.committed_position)
     answer = connection.next_message()
-    assert isinstance(answer, StartAnswer)
+    assert answer is None or isinstance(answer, StartAnswer)
     return answer
 
 

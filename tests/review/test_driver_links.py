@@ -81,6 +81,35 @@ def test_a_log_that_cannot_be_read_costs_the_connection_only() -> None:
     assert eu.engine.disk_vector == {1: 10}
 
 
+@pytest.mark.parametrize("missed", [0, 5])
+def test_a_damaged_row_closes_no_link_for_good(missed: int) -> None:
+    """The row at which a peer's vector ends is damaged: the link opens, and a snapshot follows.
+
+    Each handshake reads that row to compare chains (S13.5). It failed every time, also after a
+    restart, so the region was alone for ever.
+    """
+    net, us, eu = pair(crdt_log_tail_max_bytes=1, crdt_snapshot_patience_ms=200)
+    for _ in range(3):
+        write(us)
+        net.step()
+    net.run(1000)
+    assert eu.engine.disk_vector == {1: 3}
+    net.cut()
+    for _ in range(missed):
+        write(us)
+        net.step()
+    net.run(500)
+    disk = us.database.disk
+    disk.execute("UPDATE log SET body = cast(body || x'00' AS blob) WHERE last = 3")
+    net.is_cut = False
+    net.run(3000)
+    assert eu.engine.disk_vector == {1: 3 + missed}
+    assert bool(us.engine.state.disk.damage) == bool(missed)
+    for one in (us, eu):
+        (status,) = one.engine.state.peers.by_id.values()
+        assert status.state == "up"
+
+
 def test_clients_are_served_between_turns_of_merging() -> None:
     """A turn merges about 128 KiB and asks for the next one, so that others get their turn."""
     net, us, eu = pair()

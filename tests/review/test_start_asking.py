@@ -133,6 +133,44 @@ def test_an_answer_given_to_a_former_life_does_not_count() -> None:
     assert state_of(us) == SERVING
 
 
+def test_an_answer_tells_of_a_higher_life_than_the_asker_knew() -> None:
+    """eu comes back with its clock behind: its new life has a lower number than the former one.
+
+    ap knows that one, and has an effect of us unread on its connection. us knew the lower one only
+    and took ap's answer, served, and then ap applied the effect: a fork. Now the answer names the
+    higher life, us asks again with it, and so eu begins a life above it. ap drops that connection
+    as soon as it hears of this life (S13.6).
+    """
+    us, eu, ap = cluster(3)
+    us.ok("XADD", "x", "*", "f", "1")
+    sync(us, eu, ap)
+    backup_us, backup_eu, life_eu = len(us.rows), len(eu.rows), eu.meta["life"]
+    eu.restart(50_000)
+    eu.at(50_000)
+    eu.commit()
+    greet(eu, ap)
+    assert ap.engine.newest_life(2) == 50_000
+    us.ok("XADD", "x", "*", "f", "2")
+    us.commit()
+    # Both are put back to their backups, and nobody says so.
+    eu.meta["life"] = life_eu
+    eu.restart(20_000, backup_eu)
+    eu.at(20_000)
+    assert eu.engine.life == 20_000
+    us.patience_ms = 1 << 40
+    us.restart(60_000, backup_us)
+    us.at(60_000)
+    greet(us, eu)
+    greet(us, ap)
+    rounds = 0
+    while us.engine.state.lifecycle.state == STARTING:
+        rounds += 1
+        assert rounds < 10
+        for other in (eu, ap):
+            ask_start(us, other)
+    assert ap.engine.newest_life(2) == eu.engine.life > 50_000
+
+
 def test_an_old_answer_still_tells_of_a_loss() -> None:
     """S13.7: it does not end the start, but a member that holds more holds more."""
     us, eu, ap = cluster(3)

@@ -396,6 +396,7 @@ def test_a_key_that_was_deleted_is_gone_after_a_start() -> None:
     region.commit_all()
     for _ in range(100):
         cluster.clock.wall_ms += 10
+        cluster.clock.elapsed_ms += 10
         region.driver.tick()
         region.commit_all()
     assert b"k1" not in region.engine.keyspace.keys, "its tombstone is collected"

@@ -20,6 +20,7 @@ from anabranch.region.engine.lifecycle import RECOVERY, SERVING
 from anabranch.region.engine.replies import NULL_ARRAY
 from anabranch.region.engine.rows import BlockRow, RecordsRow
 from anabranch.region.storage import salvage, schema
+from anabranch.sim.world.vfs import run
 from tests.review.support import carry, cluster, sync
 from tests.storage.direct import copy_of, new_disk
 from tests.storage.histories import Cluster
@@ -157,6 +158,24 @@ def test_a_salvage_waits_while_too_much_waits_for_the_disk() -> None:
     rebuild(us, copy_of(us.disk))
     recover(place, us)
     assert us.engine.disk_vector == {1: 12}
+
+
+def test_links_go_on_after_a_salvage() -> None:
+    """A turn of merging follows, because the salvage may cover a header at which a link waits.
+
+    Such a link waited until another link merged something: with no other traffic for ever (S2.3).
+    """
+    place = Cluster(1)
+    us = place.regions[0]
+    us.say("XADD", "k1", "*", "f", "v")
+    us.commit_all()
+    rebuild(us, copy_of(us.disk))
+    us.driver.merge()
+    assert not us.driver.hub.wants_merge
+    (read,) = us.driver.step().reads
+    us.driver.read(read, run(us.database.answer(read.request)))
+    assert us.engine.vector == {1: 1} and us.driver.hub.wants_merge
+    assert us.driver.step().merge_in_ms is not None
 
 
 def test_the_loss_after_a_damaged_row_of_the_salvage_is_not_called_none() -> None:

@@ -20,7 +20,7 @@ from anabranch.region import starting
 from anabranch.region.config import ConfigError
 from anabranch.region.database import Database
 from anabranch.region.engine.errors import StorageError
-from anabranch.region.engine.lifecycle import RECOVERY, STARTING
+from anabranch.region.engine.lifecycle import RECOVERY, SERVING, STARTING
 from anabranch.region.engine.replies import ErrorReply
 from anabranch.region.storage.schema import SCHEMA_VERSION
 from anabranch.sim.world.vfs import run
@@ -309,6 +309,46 @@ def test_every_life_is_higher_than_the_ones_before_and_on_disk_before_it_is_spok
         assert life_on(disk) == (found.engine.life, 0)
         assert found.engine.gossip().heard[0].life == found.engine.life
     assert lives == sorted(set(lives)) and lives[0] == 1000 and lives[3] >= 5000
+
+
+def test_two_starts_from_one_backup_have_two_lives() -> None:
+    """The clock was ahead when the backup was made, and is right now (S1.3).
+
+    A life took its number from the clock of the last commit, so both starts had the same one.
+    Nothing then told the second life's connections from those of the first, and what the first had
+    sent, unread, was applied after the answer to the second start's question: a fork.
+    """
+    region = Region(Cluster(1, regions=1, looks=0.0), "us")
+    disk = region.disk
+    found = fresh(ALONE, disk, 1000)
+    found.engine.tick(90_000)
+    found.engine.want_clock_commit()
+    commit(found)
+    lives = []
+    for now_ms in (20_000, 30_000):
+        found = fresh(ALONE, copy_of(disk), now_ms)
+        assert found.engine.state.clock.now_ms == 90_000
+        lives.append(found.engine.life)
+    assert lives == [20_000, 30_000]
+
+
+def test_a_leap_of_the_clock_is_no_patience() -> None:
+    """The system clock is set after boot, while a start waits for answers (S13.6).
+
+    The leap ended the patience: a region that had been put back to a backup served at once.
+    """
+    disk = Region(Cluster(1, regions=2, looks=0.0), "us").disk
+    clock = Clock(1000)
+    found = Found(config_of("us", PAIR, {"crdt-start-patience-ms": 500}), disk, 0, clock)
+    for wall_ms, elapsed_ms, state in (
+        (1010, 10, STARTING),
+        (1020 + 3_600_000, 20, STARTING),
+        (500, 499, STARTING),
+        (501, 500, SERVING),
+    ):
+        clock.wall_ms, clock.elapsed_ms = wall_ms, elapsed_ms
+        found.driver.tick()
+        assert found.engine.state.lifecycle.state == state, wall_ms
 
 
 def test_a_start_that_cannot_write_its_life_is_none() -> None:

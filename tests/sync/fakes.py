@@ -11,7 +11,7 @@ import itertools
 import json
 import random
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Optional
 
 from anabranch.crdt.block import NO_CHAIN, Block, chain_after
@@ -288,6 +288,9 @@ class FakeEngine:
 
     def newest_life(self, peer: int) -> int:
         return self.lives.get(peer, 0)
+
+    def may_answer(self, lost: Collection[int]) -> bool:
+        return {one for one, member in self.members.items() if member.lost}.issuperset(lost)
 
     def hear_lives(self, lives: dict[int, int], now_ms: int) -> None:
         raise_to(self.lives, lives)

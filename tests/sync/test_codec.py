@@ -60,13 +60,16 @@ gossips = st.builds(
     ),
     st.lists(
         st.builds(
-            RecoveryAnswer, regions, naturals, naturals, regions, vectors, naturals, naturals
+            RecoveryAnswer,
+            *(regions, naturals, naturals, regions, vectors, naturals, naturals),
+            st.booleans(),
+            lives,
         ),
         max_size=5,
     ),
 )
 start_questions = st.builds(StartQuestion, counters, lives, lost)
-start_answers = st.builds(StartAnswer, counters, naturals, vectors, naturals, vectors)
+start_answers = st.builds(StartAnswer, counters, naturals, vectors, naturals, vectors, lives)
 refusals = st.builds(m.Refusal, st.sampled_from(m.REASONS), texts, naturals)
 
 
