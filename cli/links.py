@@ -142,6 +142,8 @@ def heal(
         said = f"healed: {_drawn(directions, '———')}"
     elif one is None:
         directions = links.all_directions()
+        if not directions:
+            raise UsageError("one region has no links: name all regions, with --at for each")
         said = f"healed: every link among {', '.join(place.name for place in links.places)}"
     else:
         raise UsageError("name two regions, or none for all links")

@@ -54,6 +54,14 @@ def test_a_region_that_is_named_twice(new_cluster: NewCluster) -> None:
     assert code == 2 and lines == [] and "are one region, us" in problems
 
 
+def test_one_region_has_no_links_to_heal(new_cluster: NewCluster) -> None:
+    """It said that every link was healed, and did nothing."""
+    cluster = new_cluster()
+    cluster.start("us")
+    code, lines, problems = run(cluster, "link", "heal", names="us")
+    assert code == 2 and lines == [] and "one region has no links: name all regions" in problems
+
+
 def test_a_cluster_file_with_swapped_addresses(
     new_cluster: NewCluster, tmp_path: Path, free_port: int
 ) -> None:
