@@ -90,7 +90,7 @@ def test_each_moment_of_a_random_history(seed: int) -> None:
         }
         at_ms = cluster.regions[name].engine.state.clock.now_ms
         moments.append((name, at_ms, present(cluster, name), alive, pending))
-        cluster.clock.wall_ms += 5
+        cluster.clock.passes(5)
     for name, at_ms, entries, alive, pending in moments:
         view = replayed(cluster, name, at_ms)
         assert {dot: entry.entry_id for dot, entry in view.entries.items()} == entries

@@ -69,7 +69,7 @@ class Cluster:
     def step(self, region: Region) -> None:
         rng = self.rng
         if rng.random() < 0.5:
-            self.clock.wall_ms += rng.choice([1, 1, 1, 5, 40])
+            self.clock.passes(rng.choice([1, 1, 1, 5, 40]))
         dice = rng.random()
         if dice < 0.5:
             self.command(region)

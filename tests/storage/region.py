@@ -42,6 +42,11 @@ class Clock:
         self.wall_ms = now_ms
         self.elapsed_ms = 0
 
+    def passes(self, ms: int) -> None:
+        """Time passes. To set the clock, change `wall_ms` alone."""
+        self.wall_ms += ms
+        self.elapsed_ms += ms
+
     def now_ms(self) -> int:
         return self.wall_ms
 

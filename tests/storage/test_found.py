@@ -227,7 +227,7 @@ def test_retired_pairs_answered_again(is_checkpointed: bool) -> None:
     """
     region = one_region()
     for iid in ("a", "b", "c", "a"):
-        region.cluster.clock.wall_ms += 1
+        region.cluster.clock.passes(1)
         last = region.say("XADD", "k1", "IDMP", "p", iid, "*", "f", "v")
     region.commit_all()
     if is_checkpointed:
@@ -395,8 +395,7 @@ def test_a_key_that_was_deleted_is_gone_after_a_start() -> None:
     region.say("DEL", "k1")
     region.commit_all()
     for _ in range(100):
-        cluster.clock.wall_ms += 10
-        cluster.clock.elapsed_ms += 10
+        cluster.clock.passes(10)
         region.driver.tick()
         region.commit_all()
     assert b"k1" not in region.engine.keyspace.keys, "its tombstone is collected"

@@ -42,7 +42,7 @@ class Us:
 
     def call(self, *words: str | bytes) -> Any:
         argv = [word.encode() if isinstance(word, str) else word for word in words]
-        self.cluster.clock.wall_ms += 1
+        self.cluster.clock.passes(1)
         engine = self.region.engine
         reply = engine.execute(self.region.session, argv, self.cluster.clock.wall_ms)
         self.region.commit_all()

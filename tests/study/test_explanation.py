@@ -43,7 +43,7 @@ class Cluster:
 
     def now_ms(self, name: str) -> int:
         """The next ms, on the clock of a region."""
-        self.clock.wall_ms += 1
+        self.clock.passes(1)
         return self.clock.wall_ms + self.ahead_ms.get(name, 0)
 
     def call(self, name: str, *words: str) -> Any:
@@ -301,7 +301,7 @@ def test_an_expiry_is_told_as_one() -> None:
     entry = cluster.call("us", "XADD", "k", "*", "a", "1")
     cluster.call("us", "PEXPIREAT", "k", str(cluster.clock.wall_ms + 5))
     for _ in range(2):
-        cluster.clock.wall_ms += 100
+        cluster.clock.passes(100)
         cluster.tick("us")
         cluster.regions["us"].commit_all()
     facts = cluster.explain("us", "k", entry)

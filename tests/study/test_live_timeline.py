@@ -231,7 +231,7 @@ def test_effects_without_a_command_are_the_regions_own() -> None:
     cluster.call("us", "XGROUP", "CREATE", "k", "g", "0")
     cluster.call("us", "XREADGROUP", "GROUP", "g", "c", "STREAMS", "k", ">")
     cluster.call("us", "XACK", "k", "g", entry)
-    cluster.clock.wall_ms += 100  # A sync round is due; it begins with the next commit.
+    cluster.clock.passes(100)  # A sync round is due; it begins with the next commit.
     cluster.call("us", "XADD", "other", "*", "a", "1")
     (own,) = [point for point in cluster.timeline().points if point.kind == OWN]
     assert own.text == "by itself: acknowledged in g" and own.dots() == [(1, 4)]
@@ -241,7 +241,7 @@ def test_a_write_to_an_expired_key_is_one_point() -> None:
     cluster = Live()
     cluster.call("us", "XADD", "k", "*", "a", "1")
     cluster.call("us", "PEXPIRE", "k", "5")
-    cluster.clock.wall_ms += 100
+    cluster.clock.passes(100)
     entry = cluster.call("us", "XADD", "k", "*", "a", "2")
     timeline = cluster.timeline()
     check(timeline)
@@ -405,7 +405,7 @@ def test_random_histories(seed: int) -> None:
             (cluster.join if is_join else cluster.bring)(source, target)
         else:
             _command(draw_of, cluster, draw_of.choice(REGIONS))
-    cluster.clock.wall_ms += 1000  # The short deadlines have passed, whenever a region is asked.
+    cluster.clock.passes(1000)  # The short deadlines have passed, whenever a region is asked.
     try:
         timeline = cluster.timeline()
     except NoEvents:

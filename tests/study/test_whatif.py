@@ -207,7 +207,7 @@ def test_an_announced_acknowledgement_reaches_the_others_through_any_region() ->
 
 def announce(cluster: Cluster, name: str) -> None:
     """A commit of the region begins a sync round, in which it announces acknowledgements."""
-    cluster.clock.wall_ms += 100
+    cluster.clock.passes(100)
     cluster.call(name, "XADD", "other", "*", "n", "1")
 
 
