@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from anabranch.sim.plan import Fault, Link
-from anabranch.sim.scenario.live import Endpoint, LiveCluster
+from anabranch.sim.scenario.admins import Admins, Endpoint
+from anabranch.sim.scenario.live import LiveCluster
 
 NAMES = {1: "us", 2: "eu", 3: "ap"}
 
@@ -45,16 +46,24 @@ class Processes:
         self.done.append(f"resume {name}")
 
 
+class Told(Admins):
+    """Regions that answer every command with OK. `done` lists the commands."""
+
+    def __init__(self, endpoints: dict[int, Endpoint], done: list[str]) -> None:
+        super().__init__(endpoints, lambda region: None)
+        self.done = done
+
+    def ok(self, region: int, *argv: str) -> None:
+        self.done.append(f"{NAMES[region]}: {' '.join(argv)}")
+
+
 class Cluster(LiveCluster):
-    """A live cluster whose regions answer every command with OK."""
+    """A live cluster of such regions."""
 
     def __init__(self, processes: Any) -> None:
-        self.processes = processes
         endpoints = {one: Endpoint(name, "127.0.0.1", 1) for one, name in NAMES.items()}
         super().__init__(endpoints, processes)
-
-    def _admin_ok(self, region: int, *argv: str) -> None:
-        self.processes.done.append(f"{NAMES[region]}: {' '.join(argv)}")
+        self._admins = Told(endpoints, processes.done)
 
 
 @pytest.mark.parametrize(
