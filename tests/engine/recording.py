@@ -137,7 +137,7 @@ def cases() -> dict[str, list[tuple[str, list[str]]]]:
                 line = text.strip()
                 if line.startswith("# "):
                     in_file.append((line[2:], []))
-                elif line and not line.startswith(("! ", "= ")):
+                elif line and not line.startswith(("! ", "? ", "= ")):
                     in_file[-1][1].append(line)
     return found
 
