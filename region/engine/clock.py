@@ -30,6 +30,8 @@ class EngineClock:
 
     def read(self, now_ms: int) -> None:
         """Takes the reading of a step."""
+        if now_ms == self.read_ms:
+            return  # Many commands come within a millisecond.
         if self._steady is not None:
             self.steady_ms = self._steady_from + self._steady()
         elif now_ms > self.read_ms:
