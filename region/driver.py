@@ -51,6 +51,7 @@ from anabranch.region.work import DiskTransaction, LogRead, Work
 from anabranch.sync.hub import Hub
 from anabranch.sync.log_requests import CheckChains
 from anabranch.sync.messages import Message
+from anabranch.sync.steady_clock import SteadyClock
 
 # After a checkpoint that covers more log than this, free memory is returned to the system.
 _BURST_BYTES: Final = 1 << 20
@@ -107,9 +108,8 @@ class Driver:
         self.engine: Final = engine
         self.log: Final = log
         self.clients: Final = Clients(engine, clock, engine.settings, limits.turn_pieces)
-        self.hub: Final = Hub(
-            engine, engine.settings, peers, log.tail, clock.now_ms(), clock.steady_ms
-        )
+        steady = SteadyClock(clock.now_ms(), clock.steady_ms)
+        self.hub: Final = Hub(engine, engine.settings, peers, log.tail, steady)
         self._clock: Final = clock
         self._limits: Final = limits
         self._disk: Final = DiskSchedule(

@@ -23,6 +23,7 @@ Reading order:
 - `held_messages`: the messages that a delay or limit of CRDT.LINK holds back.
 - `links`: connections, and the links that this region dials.
 - `snapshots`: serving snapshots to peers.
+- `steady_clock`: time for time-outs and intervals.
 - `announcer`: attestations, and the times at which they are sent.
 - `start_asking`: the questions and answers of a start.
 - `events`: events for the operator's log.

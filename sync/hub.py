@@ -10,7 +10,7 @@ The hub is three classes, each derived from the one before: `Switchboard` (conne
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Optional
 
 from anabranch.crdt.errors import ChainForked, PeerError
@@ -26,6 +26,7 @@ from anabranch.sync.log_tail import LogTail
 from anabranch.sync.opening import Opening
 from anabranch.sync.receiver import Progress, Receiver, Staged
 from anabranch.sync.sender import Sender
+from anabranch.sync.steady_clock import SteadyClock
 from anabranch.sync.work import HubWork
 
 # A connection is taken for dead after crdt-link-silence-ms without a message, but not before this
@@ -42,10 +43,9 @@ class Hub(Opening):
         settings: Settings,
         peers: Iterable[int],
         tail: LogTail,
-        now_ms: int,
-        steady: Optional[Callable[[], int]] = None,
+        clock: SteadyClock,
     ) -> None:
-        super().__init__(engine, settings, peers, tail, now_ms, steady)
+        super().__init__(engine, settings, peers, tail, clock)
         self._announcer = Announcer(settings, 0)
         self._snapshot_number = 0
         # A join applied effects: headers at which other links stopped may be covered now.

@@ -9,7 +9,7 @@ closed and dropped (S2.2). `hub` builds on this module.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Optional
 
 from anabranch.crdt.gossip import Gossip
@@ -21,6 +21,7 @@ from anabranch.sync.links import Link, PeerConnection
 from anabranch.sync.log_requests import CheckChains
 from anabranch.sync.log_tail import LogTail
 from anabranch.sync.receiver import Receiver
+from anabranch.sync.steady_clock import SteadyClock
 from anabranch.sync.switchboard import Switchboard
 
 
@@ -33,10 +34,9 @@ class Opening(Switchboard):
         settings: Settings,
         peers: Iterable[int],
         tail: LogTail,
-        now_ms: int,
-        steady: Optional[Callable[[], int]] = None,
+        clock: SteadyClock,
     ) -> None:
-        super().__init__(engine, settings, peers, tail, now_ms, steady)
+        super().__init__(engine, settings, peers, tail, clock)
         # The regions that this one receives from directly (S2.3).
         self._direct: frozenset[int] = frozenset()
 

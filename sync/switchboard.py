@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final, Optional
 
 from anabranch.crdt.errors import ChainForked, NotAMember, PeerError, SyncGap
 from anabranch.sync import messages as m
-from anabranch.sync.announcer import SteadyClock
 from anabranch.sync.events import Event
 from anabranch.sync.handshake import LinkLimits
 from anabranch.sync.interfaces import Engine, Settings
@@ -23,6 +22,7 @@ from anabranch.sync.refusal_log import RefusalLog, Refused
 from anabranch.sync.sender import Sender
 from anabranch.sync.snapshots import SnapshotServer
 from anabranch.sync.start_asking import StartAsking
+from anabranch.sync.steady_clock import SteadyClock
 from anabranch.sync.work import HubWork
 
 # Most accepted connections without a Hello. A peer sends it at once; each of the others may hold a
@@ -43,8 +43,7 @@ class Switchboard:
         settings: Settings,
         peers: Iterable[int],
         tail: LogTail,
-        now_ms: int,
-        steady: Optional[Callable[[], int]] = None,
+        clock: SteadyClock,
     ) -> None:
         self.engine = engine
         self.settings = settings
@@ -70,7 +69,7 @@ class Switchboard:
             ],
             0,
         )
-        self._steady = SteadyClock(now_ms, steady)
+        self._steady = clock
         self._connections: dict[int, PeerConnection] = {}
         self._number = 0
         self._refusals = RefusalLog()

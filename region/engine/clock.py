@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Optional
 
+from anabranch.sync.steady_clock import SteadyClock
+
 
 class EngineClock:
     """The readings of one region's clock, in ms since the epoch.
 
-    `steady` tells time that no setting of the clock changes, in ms since an arbitrary moment.
-    Without it, time passes as the clock runs forward.
+    `steady` is as in `SteadyClock`.
     """
 
     def __init__(self, now_ms: int, steady: Optional[Callable[[], int]] = None) -> None:
@@ -19,8 +20,8 @@ class EngineClock:
         # Time for patience, intervals and time-outs. It advances even while `now_ms` stands still
         # because the system clock was set back, and does not leap when that clock is set forward.
         self.steady_ms = now_ms
-        self._steady: Final = steady
-        self._steady_from: Final = now_ms if steady is None else now_ms - steady()
+        self._began_ms: Final = now_ms
+        self._steady: Final = SteadyClock(now_ms, steady)
         # The last reading, which may be below `now_ms`.
         self.read_ms = now_ms
 
@@ -32,10 +33,7 @@ class EngineClock:
         """Takes the reading of a step."""
         if now_ms == self.read_ms:
             return  # Many commands come within a millisecond.
-        if self._steady is not None:
-            self.steady_ms = self._steady_from + self._steady()
-        elif now_ms > self.read_ms:
-            self.steady_ms += now_ms - self.read_ms
+        self.steady_ms = self._began_ms + self._steady.at(now_ms)
         self.read_ms = now_ms
         if now_ms > self.now_ms:
             self.now_ms = now_ms

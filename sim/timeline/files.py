@@ -118,8 +118,11 @@ def _keep_other(path: Path) -> None:
         raise DrawingError("a drawing is written to a file, and - is none: name one, as run.svg")
     if not path.is_file():
         return
-    with path.open("rb") as file:
-        begin = file.read(_BEGIN_BYTES).lstrip()
+    try:
+        with path.open("rb") as file:
+            begin = file.read(_BEGIN_BYTES).lstrip()
+    except OSError as error:
+        raise DrawingError(f"{path} cannot be read: {error.strerror or error}") from error
     if begin and not begin.startswith((b"<svg", b"<?xml")):
         raise DrawingError(f"{path} exists and is no drawing: name another file")
 

@@ -107,6 +107,10 @@ def test_targets(tmp_path: Path) -> None:
             with pytest.raises(DrawingError, match="one.svg exists and is no drawing"):
                 write("<svg>", named)
         assert named.read_bytes() == held
+    hidden = tmp_path / "hidden.svg"
+    hidden.symlink_to("/proc/self/mem")  # a file that nobody can read from its beginning
+    with pytest.raises(DrawingError, match="hidden.svg cannot be read: "):
+        targets([one], hidden, True)
     with pytest.raises(DrawingError, match="- is none: name one"):
         targets([one], Path("-"), True)
     (tmp_path / "file").touch()

@@ -26,6 +26,7 @@ from anabranch.sync.hub import Hub
 from anabranch.sync.log_requests import CheckChains, Locate, ReadBlock, ReadLog
 from anabranch.sync.log_tail import LogTail
 from anabranch.sync.messages import Message
+from anabranch.sync.steady_clock import SteadyClock
 from anabranch.sync.work import HubWork
 
 # A tail of the log that holds everything, and one that holds the newest block only.
@@ -450,7 +451,7 @@ class FakeDriver:
     ) -> None:
         self.engine = engine
         self.clock = clock
-        self.hub = Hub(engine, settings, peers, engine.log.tail, clock())
+        self.hub = Hub(engine, settings, peers, engine.log.tail, SteadyClock(clock()))
 
     def step(self) -> HubWork:
         """Merges, commits and answers what was asked of the log; returns what is left to do."""

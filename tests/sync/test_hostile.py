@@ -14,6 +14,7 @@ from anabranch.crdt.gossip import StartQuestion
 from anabranch.region.engine.settings import Settings
 from anabranch.sync import messages as m
 from anabranch.sync.hub import Hub
+from anabranch.sync.steady_clock import SteadyClock
 from tests.sync.fakes import NAMES, FakeEngine
 from tests.sync.test_codec import downs, ups, vectors
 
@@ -51,7 +52,7 @@ def hub(log_is_short: bool = False) -> tuple[Hub, FakeEngine]:
     if log_is_short:
         engine.log.truncate(0)
     settings = Settings({"crdt-window-max-bytes": 5000})
-    return Hub(engine, settings, [2], engine.log.tail, 1000), engine
+    return Hub(engine, settings, [2], engine.log.tail, SteadyClock(1000)), engine
 
 
 def drive(one: Hub, engine: FakeEngine, number: int, message: Any, now_ms: int) -> None:

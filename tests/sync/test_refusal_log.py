@@ -7,6 +7,7 @@ from anabranch.region.engine.settings import Settings
 from anabranch.sync import messages as m
 from anabranch.sync.hub import Hub
 from anabranch.sync.refusal_log import LINES_MAX, TEXT_MAX, WINDOW_MS, RefusalLog, Refused
+from anabranch.sync.steady_clock import SteadyClock
 from anabranch.sync.switchboard import HANDSHAKES_MAX
 from tests.sync.fakes import NAMES, FakeEngine
 
@@ -19,7 +20,7 @@ def refused(text: str, peer: int = 0, direction: str = "sending to") -> Refused:
 
 def hub() -> Hub:
     engine = FakeEngine(1, TABLE)
-    return Hub(engine, Settings(), [2], engine.log.tail, 0)
+    return Hub(engine, Settings(), [2], engine.log.tail, SteadyClock(0))
 
 
 def refusals(one: Hub) -> list[str]:

@@ -22,6 +22,7 @@ from anabranch.sync.messages import (
     VectorAcknowledgement,
     Welcome,
 )
+from anabranch.sync.steady_clock import SteadyClock
 from tests.sync.fakes import NAMES, FakeEngine, StartingEngine, World, mesh
 
 
@@ -201,7 +202,7 @@ class Answerer:
 
     def __init__(self) -> None:
         self.engine = FakeEngine(2, TABLE)
-        self.hub = Hub(self.engine, Settings(), [1, 3], self.engine.log.tail, 0)
+        self.hub = Hub(self.engine, Settings(), [1, 3], self.engine.log.tail, SteadyClock(0))
         for peer in (1, 3):
             self.take(self.hub.dial_opened(peer, 0), self._welcome(peer))
         self.to_us = self.number_of(1)
