@@ -166,11 +166,11 @@ def _unknown(argv: list[bytes]) -> ErrorReply:
     return ErrorReply(f"ERR unknown command '{name}', with args beginning with: {words}")
 
 
-def silenced(session: Session, mode: str, reply: Reply) -> Reply:
+def silenced(session: Session, reply: Reply) -> Reply:
     """Suppresses a reply by CLIENT REPLY OFF or SKIP. Late replies are suppressed in `Outbox`."""
-    if isinstance(reply, ReplyLater):
+    is_late = isinstance(reply, ReplyLater)
+    if session.reply_mode == "skipping":
+        session.reply_mode = "skip" if is_late else "on"
+    elif session.reply_mode == "on":
         return reply
-    if mode == "skip":
-        session.reply_mode = "on"
-        return NO_REPLY
-    return reply if session.reply_mode == "on" or isinstance(reply, NoReply) else NO_REPLY
+    return reply if is_late or isinstance(reply, NoReply) else NO_REPLY

@@ -83,11 +83,13 @@ class Engine(PeerCalls):
         state = self.state
         self._begin(session, now_ms)
         mode = session.reply_mode
+        if mode == "skip":
+            session.reply_mode = "skipping"  # The command itself may set another mode.
         reply = self._dispatch(session, argv)
         if isinstance(reply, ErrorReply):
             state.statistics.count_error(reply)
         if mode != "on":
-            reply = dispatch.silenced(session, mode, reply)
+            reply = dispatch.silenced(session, reply)
         return reply
 
     def execute_many(

@@ -30,6 +30,7 @@ class Glob:
     """One pattern, ready to be matched many times."""
 
     def __init__(self, pattern: bytes, ignore_case: bool = False) -> None:
+        self.pattern: Final = pattern
         self.ignore_case: Final = ignore_case
         self.tokens: list[int] = []
         # For each class, 256 bytes: 1 if the class contains that byte, else 0.

@@ -56,7 +56,8 @@ class Session:
         self.last_command = b""
         self.no_evict = False
         self.no_touch = False
-        # CLIENT REPLY: "on", "off", or "skip" (the reply of the next command only).
+        # CLIENT REPLY: "on", "off", or "skip" (the reply of the next command only), which is
+        # "skipping" while that command runs.
         self.reply_mode = "on"
         self.transaction: Final = Transaction()
         # Counter of the last effect that this connection issued (WAIT).

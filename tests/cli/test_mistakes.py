@@ -16,6 +16,8 @@ from typing import IO
 import pytest
 
 from anabranch import build
+from anabranch.cli.errors import UsageError
+from anabranch.cli.files import checked_json
 from anabranch.cli.serve import locked
 from anabranch.cli.up import _planned
 from anabranch.region.storage import schema
@@ -144,6 +146,24 @@ def told(result: subprocess.CompletedProcess[str], code: int, *parts: str) -> No
 )
 def test_mistakes(tmp_path: Path, arguments: list[str], code: int, part: str) -> None:
     told(anabranch(*arguments, cwd=tmp_path), code, part)
+
+
+def test_json_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """root may write everywhere, so the test says what another user's system would."""
+    file = tmp_path / "new.json"
+    asked: list[Path] = []
+
+    def no_access(path: Path, mode: int) -> bool:
+        asked.append(path)
+        return False
+
+    monkeypatch.setattr("os.access", no_access)
+    with pytest.raises(UsageError, match=f"--json: no permission to write {file}"):
+        checked_json(file)
+    file.touch()
+    with pytest.raises(UsageError):
+        checked_json(file)
+    assert asked == [tmp_path, file]
 
 
 def test_a_damaged_cluster_file(tmp_path: Path) -> None:

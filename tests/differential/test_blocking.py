@@ -176,6 +176,20 @@ def test_reply_off_and_skip(pair: Pair) -> None:
     for text in ("CLIENT REPLY SKIP", "PING one"):
         pair.send(split(text))
     equal(pair, "PING two")
+    for text in ("CLIENT REPLY SKIP", "CLIENT REPLY SKIP", "PING skipped, too"):
+        pair.send(split(text))
+    equal(pair, "PING after two that skip")
+    for text in ("CLIENT REPLY SKIP", "CLIENT REPLY OFF", "PING off"):
+        pair.send(split(text))
+    equal(pair, "CLIENT REPLY ON")
+    pair.send(split("CLIENT REPLY SKIP"))
+    equal(pair, "CLIENT REPLY ON")
+    equal(pair, "PING on")
+    for text in ("CLIENT REPLY SKIP", "RESET"):
+        pair.send(split(text))
+    equal(pair, "PING reset")
+    pair.send(split("CLIENT REPLY OFF"))
+    equal(pair, "RESET")
     for text in ("CLIENT REPLY OFF", "PING three", "CLIENT REPLY SKIP", "PING four", "NOSUCH"):
         pair.send(split(text))
     equal(pair, "CLIENT REPLY ON")

@@ -210,6 +210,18 @@ def test_reply_off_and_skip(client: Client) -> None:
     assert client("CLIENT REPLY ON") is OK
 
 
+def test_a_skipped_command_may_silence_the_next_one(client: Client) -> None:
+    """A second CLIENT REPLY SKIP, or OFF after SKIP, had no effect."""
+    assert isinstance(client("CLIENT REPLY SKIP"), NoReply)
+    assert isinstance(client("CLIENT REPLY SKIP"), NoReply)
+    assert client("PING") is NO_REPLY
+    assert text_of(client("PING")) == "PONG"
+    assert isinstance(client("CLIENT REPLY SKIP"), NoReply)
+    assert isinstance(client("CLIENT REPLY OFF"), NoReply)
+    assert client("PING") is NO_REPLY and client("PING") is NO_REPLY
+    assert client("CLIENT REPLY ON") is OK
+
+
 def test_a_transaction_that_ends_the_silence_has_a_reply_for_each_command(client: Client) -> None:
     """EXEC put a reply into its array that cannot be sent, which was an internal error.
 

@@ -23,7 +23,10 @@ _FACTS: Final = {"port": "tcp_port", "bind": "tcp_bind", "dir": "data_dir"}
 
 
 def get(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """CONFIG GET pattern …: each setting once, even if several patterns match its name."""
+    """CONFIG GET pattern …: each setting once, even if several patterns match its name.
+
+    If the first of them is the name itself, the reply has it in the client's spelling, as in Redis.
+    """
     patterns = [Glob(text, True) for text in argv[2:]]
     facts = state.process_facts
     values: dict[str, Value] = {
@@ -33,8 +36,10 @@ def get(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     flat: list[Reply] = []
     for name, value in values.items():
         encoded = name.encode()
-        if any(pattern.matches(encoded) for pattern in patterns):
-            flat += [encoded, str(value).encode("utf-8", "surrogateescape")]
+        first = next((one for one in patterns if one.matches(encoded)), None)
+        if first is not None:
+            spelled = first.pattern if first.pattern.lower() == encoded else encoded
+            flat += [spelled, str(value).encode("utf-8", "surrogateescape")]
     return MapReply(flat)
 
 

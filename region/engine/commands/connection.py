@@ -57,7 +57,8 @@ def reset(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     session.transaction.end()
     session.protocol = 2
     session.name = b""
-    session.reply_mode = "on"
+    if session.reply_mode == "off":
+        session.reply_mode = "on"
     session.no_evict = False
     session.no_touch = False
     session.authenticated = state.settings.text("requirepass") == ""
