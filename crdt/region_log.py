@@ -11,9 +11,8 @@ from typing import Optional
 from mypy_extensions import mypyc_attr
 
 from anabranch.crdt.adds import Adds, AddsPiece
-from anabranch.crdt.ids import MAX_HALF
-from anabranch.crdt.node import DIGEST_MASK, PackedNode, names_end
-from anabranch.crdt.rax import Rax
+from anabranch.crdt.log_nodes import LogNodes
+from anabranch.crdt.node import PackedNode, names_end
 from anabranch.crdt.scan import DELETED, SAME_NAMES, Scan, words
 
 
@@ -29,112 +28,15 @@ class NodeLimits:
 
 
 @mypyc_attr(acyclic=True)
-class RegionLog:
-    """One region log. `length` counts the entries present."""
+class RegionLog(LogNodes):
+    """One region log: adds, finds and removes entries."""
 
     def __init__(self, region_id: int, limits: NodeLimits) -> None:
-        self.region_id = region_id
+        super().__init__(region_id)
         self.limits = limits
-        self.rax = Rax()
-        self.length = 0
         # The highest counter that a trim has removed, here or elsewhere: a reader that comes from
         # below it has missed entries. No part of the digest.
         self.trimmed = 0
-        # Checkpoint bookkeeping: the nodes changed since the last checkpoint, the numbers of
-        # stored nodes that are no longer here, and the next number to give.
-        # A log that has had only one node has none of these lists: the node itself tells.
-        self._unsaved: Optional[list[PackedNode]] = None
-        self._dropped_numbers: Optional[list[int]] = None
-        self.next_number = 1
-        # Digest bookkeeping: the sum of the shares of the nodes not in `unhashed` (S13.9).
-        self.share_total = 0
-        self._unhashed: Optional[list[PackedNode]] = None
-
-    # -- bookkeeping of nodes
-
-    @property
-    def unsaved(self) -> list[PackedNode]:
-        if self._unsaved is not None:
-            return self._unsaved
-        return [node for node in self.rax.nodes if node.is_unsaved]
-
-    @property
-    def dropped_numbers(self) -> list[int]:
-        return self._dropped_numbers or []
-
-    def saved(self) -> None:
-        """Empties `unsaved`, none of which is unsaved any more, and `dropped_numbers`."""
-        self._unsaved = None if self.rax.size() <= 1 else []
-        self._dropped_numbers = None
-
-    def _note_unsaved(self, node: PackedNode) -> None:
-        """Notes a node, which is in the rax, as unsaved."""
-        node.is_unsaved = True
-        if self._unsaved is None:
-            if self.rax.size() == 1:
-                return
-            self._unsaved = [one for one in self.rax.nodes if one.is_unsaved and one is not node]
-        self._unsaved.append(node)
-
-    @property
-    def unhashed(self) -> list[PackedNode]:
-        if self._unhashed is not None:
-            return self._unhashed
-        return [node for node in self.rax.nodes if node.share is None]
-
-    def _note_unhashed(self, node: PackedNode) -> None:
-        """Notes a node, which is in the rax, as not hashed."""
-        if self._unhashed is None:
-            if self.rax.size() == 1:
-                return
-            self._unhashed = [
-                one for one in self.rax.nodes if one.share is None and one is not node
-            ]
-        self._unhashed.append(node)
-
-    def _add_share(self, share: int) -> None:
-        # Mostly there is one node, and the sum is the same object.
-        self.share_total = share if self.share_total == 0 else self.share_total + share
-
-    def changing(self, node: PackedNode) -> None:
-        """Notes that a node of this log is about to change. Callers call this before the change."""
-        if node.share is not None:
-            self.share_total -= node.share
-            node.share = None
-            self._note_unhashed(node)
-        if not node.is_unsaved:
-            self._note_unsaved(node)
-
-    def _adopt(self, node: PackedNode) -> None:
-        """Notes a node that is new in this log, and in the rax."""
-        self._note_unhashed(node)
-        self._note_unsaved(node)
-
-    def _leave(self, node: PackedNode) -> None:
-        """Notes a node that another node replaces in this log."""
-        node.is_dropped = True
-        if node.share is not None:
-            self.share_total -= node.share
-            node.share = None
-
-    def _forget(self, node: PackedNode) -> None:
-        """Notes a node that is removed and not replaced."""
-        self._leave(node)
-        if node.number:
-            if self._dropped_numbers is None:
-                self._dropped_numbers = []
-            self._dropped_numbers.append(node.number)
-
-    def push(self, node: PackedNode, first_id: int, first_counter: int) -> None:
-        """Puts a whole node at the end, as the load of a checkpoint or a snapshot does."""
-        self.rax.push(node, first_id >> 64, first_id & MAX_HALF, first_counter)
-        self.length += node.live()
-        if node.share is None:
-            self._note_unhashed(node)
-        else:
-            self._add_share(node.share)
-        if node.is_unsaved:
-            self._note_unsaved(node)
 
     # -- adding
 
@@ -484,25 +386,3 @@ class RegionLog:
                 node.append_scanned(scan, after.names)
         self._forget(after)
         rax.drop(index + 1, index + 2)
-
-    # -- digest
-
-    def hash_some(self, entries_max: int) -> int:
-        """Hashes changed nodes until about `entries_max` entries are done; returns how many."""
-        if self._unhashed is None:
-            self._unhashed = self.unhashed
-        done = 0
-        while self._unhashed and done < entries_max:
-            node = self._unhashed.pop()
-            if not node.is_dropped and node.share is None:
-                node.share = node.hash_entries(self.region_id)
-                self._add_share(node.share)
-                done += node.count
-        if not self._unhashed and self.rax.size() <= 1:
-            self._unhashed = None
-        return done
-
-    def digest_share(self) -> int:
-        """Returns the sum of the entries' hashes; only changed nodes are hashed again (S13.9)."""
-        self.hash_some(1 << 62)
-        return self.share_total & DIGEST_MASK
