@@ -15,6 +15,7 @@ from anabranch.cli.errors import CliError, UsageError
 from anabranch.cli.serve import LOCK_NAME, locked
 from anabranch.region import inspection
 from anabranch.region.damaged_log import Salvaged
+from anabranch.region.database import FILE_NAME as DATABASE
 from anabranch.region.engine.errors import StorageError
 from anabranch.region.inspection import Inspection
 from anabranch.region.stored_identity import read_identity
@@ -35,9 +36,9 @@ _DataOption = Annotated[
 def check(directory: _Directory) -> None:
     """Read a stopped region's data directory whole, and compare it with its checksums.
 
-    Nothing is changed. Exits with 1 if anything is damaged, and says what.
+    No data is changed. Exits with 1 if anything is damaged, and says what.
     """
-    with locked(_existing(directory)):
+    with locked(_of_a_region(directory)):
         found = _run_inspect(directory)
     if found.findings:
         raise CliError(
@@ -111,7 +112,7 @@ def repair(
     Writes that no other region has come back from the damaged log, up to the first damaged one.
     The damaged files are moved aside, not deleted, and must not be put back.
     """
-    with locked(_existing(directory)):
+    with locked(_of_a_region(directory)):
         found = _run_inspect(directory)
         if not found.findings:
             print(f"{directory} is sound, nothing to repair: {_described(found)}")
@@ -198,6 +199,13 @@ def _count(number: int, one: str, many: str = "") -> str:
 def _existing(directory: Path) -> Path:
     if not directory.is_dir():
         raise UsageError(f"there is no directory {directory}")
+    return directory
+
+
+def _of_a_region(directory: Path) -> Path:
+    """CliError for a directory without a database, in which no lock is left then."""
+    if not (_existing(directory) / DATABASE).exists():
+        raise CliError(f"there is no {DATABASE} in {directory}")
     return directory
 
 

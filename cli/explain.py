@@ -26,6 +26,7 @@ from anabranch.cli.drawn_history import draw_history
 from anabranch.cli.errors import CliError, Unreachable, UsageError, WrongPassword
 from anabranch.cli.keys import EscapedOption, KeyArgument, name_of
 from anabranch.cli.terminal import width, wrapped
+from anabranch.crdt.ids import MAX_HALF
 from anabranch.study.history.events import Telling
 from anabranch.study.history.explanation import explain as facts_of
 from anabranch.study.history.sentences import Teller
@@ -35,7 +36,7 @@ from anabranch.study.history.wording import Names, joined, local_time
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the facts as JSON.")]
 EVENTS_MAX = 10_000
-_ID: Final = re.compile(r"[0-9]+(-[0-9]+)?")
+_ID: Final = re.compile(r"[0-9]{1,20}(-[0-9]{1,20})?")
 LogRegionOption = Annotated[
     Optional[str],
     typer.Option(
@@ -56,11 +57,15 @@ NewestOption = Annotated[
 ]
 SinceOption = Annotated[
     Optional[int],
-    typer.Option("--since", metavar="MS", help="Leave out events before this time.", min=0),
+    typer.Option(
+        "--since", metavar="MS", help="Leave out events before this time.", min=0, max=MAX_HALF
+    ),
 ]
 UntilOption = Annotated[
     Optional[int],
-    typer.Option("--until", metavar="MS", help="Leave out events after this time.", min=0),
+    typer.Option(
+        "--until", metavar="MS", help="Leave out events after this time.", min=0, max=MAX_HALF
+    ),
 ]
 EntryIdOption = Annotated[
     Optional[str],
@@ -79,7 +84,8 @@ SvgOption = Annotated[
 
 def _checked_id(entry_id: str) -> str:
     """The ID of an entry as typed. UsageError if it is none."""
-    if _ID.fullmatch(entry_id) is None:
+    halves = entry_id.split("-")
+    if _ID.fullmatch(entry_id) is None or any(int(half) > MAX_HALF for half in halves):
         raise UsageError(f"'{entry_id}' is no ID of an entry: an ID is MS-SEQ, such as 1700-0")
     return entry_id
 
@@ -177,7 +183,8 @@ def log(
     if as_json:
         print(json.dumps(_as_json(telling, names), indent=2))
     else:
-        print("\n".join(wrapped(_story(telling, names), width())))
+        chosen = entry_id is not None or since is not None or until is not None
+        print("\n".join(wrapped(_story(telling, names, chosen), width())))
 
 
 def _as_json(telling: Telling, names: dict[int, str]) -> dict[str, Any]:
@@ -192,12 +199,13 @@ def _as_json(telling: Telling, names: dict[int, str]) -> dict[str, Any]:
     }
 
 
-def _story(telling: Telling, names: dict[int, str]) -> list[str]:
+def _story(telling: Telling, names: dict[int, str], chosen: bool) -> list[str]:
+    """The lines; `chosen`: only a part of the history was asked for."""
     lines = story(telling, Names(names))
     if telling.left_out:
         lines.insert(0, f"… {telling.left_out} older events; --newest N shows more")
     if not lines:
-        lines.append(f"{telling.region} has no event of {telling.key}")
+        lines.append(f"{telling.region} has no {'such ' if chosen else ''}event of {telling.key}")
     if telling.floor:
         lines.append(f"The log of {telling.region} goes back to {local_time(telling.since_ms)}.")
     return lines

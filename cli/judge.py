@@ -28,7 +28,9 @@ def judge(tapes: TapesArgument) -> None:
     for path in tapes:
         if not path.exists():
             raise UsageError(f"there is no {path}")
-    files = [one for path in tapes for one in (tape_files(path) if path.is_dir() else [path])]
+    given = [one for path in tapes for one in (tape_files(path) if path.is_dir() else [path])]
+    # A tape that is named twice, or with its folder, is judged once.
+    files = list({one.resolve(): one for one in given}.values())
     if not files:
         raise UsageError(f"no tapes in {', '.join(str(path) for path in tapes)}")
     try:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from json import dumps
 from typing import Any, Final
-
-from rich.table import Table
-from rich.text import Text
 
 from anabranch.chaos.toxiproxy import Proxy, Toxiproxy, ToxiproxyError
 from anabranch.cli.client import PeerFacts
 from anabranch.cli.errors import CliError
 from anabranch.cli.link_control import Condition, Direction, condition_of, peer_facts
-from anabranch.cli.terminal import coloured, harmless
+from anabranch.cli.terminal import harmless, table, width
 
-# Columns for a reader that is no terminal, so that no value is broken.
-_PIPE_COLUMNS: Final = 240
+_HEADS: Final = ("from", "to", "state", "cut by", "delay", "limit", "other toxics", "detail")
 
 
 @dataclass
@@ -125,36 +122,24 @@ def _plain(condition: Condition | None) -> dict[str, Any] | None:
 
 def show(rows: list[LinkRow], json: bool) -> None:
     """Prints the rows; CliError, after them, with everything that could not be told."""
-    console = coloured()
     if json:
-        console.print_json(data=as_json(rows))
-    elif console.is_terminal:
-        console.print(_table(rows))
+        print(dumps(as_json(rows), indent=2))
     else:
-        console.width = _PIPE_COLUMNS
-        with console.capture() as captured:
-            console.print(_table(rows))
-        # The table fills each line with spaces.
-        print("\n".join(line.rstrip() for line in captured.get().splitlines()))
+        print("\n".join(table(list(_HEADS), [_cells(row) for row in rows], frozenset(), width())))
     errors = list(dict.fromkeys(error for row in rows for error in row.errors))
     if errors:
         raise CliError("\n  ".join(["not everything could be told:", *errors]))
 
 
-def _table(rows: list[LinkRow]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("from", "to", "state", "cut by", "delay", "limit", "other toxics", "detail"):
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        cells = (
-            row.direction.sender.name,
-            row.direction.receiver.name,
-            row.state,
-            ", ".join(row.cut_by),
-            row.delay,
-            row.limit,
-            row.others,
-            "" if row.cut_by == ["region"] else row.detail,
-        )
-        table.add_row(*(Text(harmless(cell)) for cell in cells))
-    return table
+def _cells(row: LinkRow) -> list[str]:
+    cells = (
+        row.direction.sender.name,
+        row.direction.receiver.name,
+        row.state,
+        ", ".join(row.cut_by),
+        row.delay,
+        row.limit,
+        row.others,
+        "" if row.cut_by == ["region"] else row.detail,
+    )
+    return [harmless(cell) for cell in cells]

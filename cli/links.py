@@ -136,6 +136,8 @@ def heal(
     That is cuts, delays, limits, and all other toxics. The regions dial at once, and send missed
     effects.
     """
+    if one is None and one_way:
+        raise UsageError("--one-way needs two regions")
     links = Links(cluster, at, password)
     if one is not None and other is not None:
         directions = links.directions(one, other, one_way)

@@ -42,11 +42,14 @@ FaultsOption = Annotated[
     ),
 ]
 _Minutes = Annotated[
-    Optional[float], typer.Option("--minutes", help="Begin no more seeds after this many minutes.")
+    Optional[float],
+    typer.Option("--minutes", min=0.01, help="Begin no more seeds after this many minutes."),
 ]
 LimitOption = Annotated[
     float,
-    typer.Option("--limit", metavar="SECONDS", help="A seed that takes longer counts as hanging."),
+    typer.Option(
+        "--limit", min=1.0, metavar="SECONDS", help="A seed that takes longer counts as hanging."
+    ),
 ]
 _Shrink = Annotated[
     float,

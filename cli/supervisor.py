@@ -238,14 +238,19 @@ class Supervisor:
     def _linked(self, process: RegionProcess) -> str:
         try:
             with process.place.client(self.password) as client:
-                links = {peer.name: (peer.link, peer.detail) for peer in client.peers()}
+                links = {
+                    peer.name: (peer.link, peer.detail) for peer in client.peers() if not peer.lost
+                }
+                is_lost = client.info("crdt").get("crdt_state") == "lost"
         except CliError as error:
             return str(error)
-        others = [other.place.name for other in self.processes if other is not process]
+        if is_lost:
+            return ""
+        # A link to or from a region that was declared lost never comes up.
         missing = [
-            f"{name} is {' '.join(links.get(name, ('unknown', ''))).strip()}"
-            for name in others
-            if links.get(name, ("", ""))[0] != "up"
+            f"{name} is {link} {detail}".strip()
+            for name, (link, detail) in links.items()
+            if link != "up"
         ]
         return ", ".join(missing)
 

@@ -167,7 +167,8 @@ def top(
     before = sample_all(places, password)
     if all(one.error for one in before):
         raise CliError("\n  ".join(["no region answers:", *(one.error for one in before)]))
-    if once or not sys.stdout.isatty():
+    # A terminal that cannot move the cursor shows nothing of a live screen.
+    if once or not sys.stdout.isatty() or coloured().is_dumb_terminal:
         time.sleep(interval)
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         print("\n".join(screen(before, sample_all(places, password), width)))

@@ -79,7 +79,8 @@ def region_lost(
         ),
     ] = None,
     keys: Annotated[
-        int, typer.Option("--keys", metavar="N", help="Look at no more than N keys.", min=1)
+        int,
+        typer.Option("--keys", metavar="N", help="Most keys, beside those of lost effects.", min=1),
     ] = 10_000,
     listed: Annotated[
         int, typer.Option("--ids", metavar="N", help="List no more than N IDs at a time.", min=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from decimal import Decimal, InvalidOperation
 from typing import Final
 
 import pyarrow as pa
@@ -24,6 +25,8 @@ from anabranch.pipeline.node_columns import (
 BATCH_ROWS_MAX: Final = 1 << 16
 # The columns that are not fields of the entry.
 FORMS: Final = {"array": ARRAY, "map": MAP, "json": JSON, "raw": RAW}
+# The highest power of ten in Arrow's table of decimals.
+_DECIMALS_MAX: Final = 38
 ENTRY_COLUMNS: Final = ("stream", "id", "region", "counter", "ts", "fields")
 
 
@@ -157,10 +160,33 @@ def _converted(found: pa.Array, kind: pa.DataType) -> pa.Array:
         except pa.ArrowInvalid:
             # Texts without a zone: they are UTC.
             return pc.assume_timezone(texts.cast(pa.timestamp(kind.unit)), kind.tz)
+    if pa.types.is_decimal(kind):
+        _check_digits(texts, kind)
     values = texts.cast(kind)
     if pa.types.is_floating(kind):
         _check_range(texts, values)
     return values
+
+
+def _check_digits(texts: pa.Array, kind: pa.DataType) -> None:
+    """Raises ArrowInvalid for a number that does not fit a decimal and that Arrow misreads.
+
+    Arrow (26) returns another number where the digits before the point are too many for the type,
+    and 0, or crashes, where there are more than 38 decimals.
+    """
+    digits = kind.precision - kind.scale
+    perhaps = rf"[eE]|[0-9]{{{digits + 1}}}|\.[0-9]{{{_DECIMALS_MAX + 1}}}"
+    for text in texts.filter(pc.match_substring_regex(texts, perhaps)).to_pylist():
+        try:
+            value = Decimal(text)
+        except InvalidOperation:
+            # No number: Arrow says so.
+            continue
+        exponent = value.as_tuple().exponent
+        if isinstance(exponent, int) and (
+            exponent < -_DECIMALS_MAX or (value and value.adjusted() >= digits)
+        ):
+            raise pa.ArrowInvalid(f"the number '{text:.100}' does not fit {kind}")
 
 
 def _check_range(texts: pa.Array, values: pa.Array) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final, Optional
 from anabranch.crdt import ids
 from anabranch.pipeline.planning import Range
 from anabranch.pipeline.regions import Regions
+from anabranch.pipeline.resp import printable
 
 _MS_MAX: Final = (1 << 64) - 1
 
@@ -80,9 +81,9 @@ class Bounds:
         """The parts of the ranges in which a wanted entry may lie."""
         found: list[Range] = []
         for one in wanted:
-            if self.streams is not None and one.stream not in self.streams:
+            if self.streams is not None and printable(one.stream) not in self.streams:
                 continue
-            if self.regions is not None and one.region not in self.regions:
+            if self.regions is not None and printable(one.region) not in self.regions:
                 continue
             after, end = max(one.after, self.counter_min - 1), one.end
             if self.counter_max is not None:

@@ -51,7 +51,7 @@ def parse_start(option: str, text: str) -> Start:
         return Start(text, {})
     try:
         given = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise OptionError(
             f"{option} must be earliest, latest or JSON such as {_EXAMPLE}; "
             f"'{text}' is none of these: {error}"

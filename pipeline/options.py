@@ -46,6 +46,9 @@ OPTIONS: Final = {
 }
 _SPARK_OWN: Final = frozenset({"path", "paths"})
 _STEP_S: Final = 20.0
+# More digits than any number that an option can have, and how much of a wrong value is shown.
+_DIGITS_MAX: Final = 20
+_SHOWN_MAX: Final = 100
 _GLOB: Final = frozenset("*?[")
 FORMATS: Final = ("array", "map", "json", "raw")
 MODES: Final = ("PERMISSIVE", "FAILFAST")
@@ -105,9 +108,10 @@ class RegionOptions:
         text = self._given.get(name.lower())
         if text is None:
             return default
-        if not text.strip().isascii() or not text.strip().isdigit():
-            raise OptionError(f"{name} must be a whole number, not '{text}'")
-        value = int(text)
+        digits = text.strip()
+        if not digits.isascii() or not digits.isdigit() or len(digits) > _DIGITS_MAX:
+            raise OptionError(f"{name} must be a whole number, not '{text[:_SHOWN_MAX]}'")
+        value = int(digits)
         if not minimum <= value <= maximum:
             raise OptionError(f"{name} must be between {minimum} and {maximum}, not {value}")
         return value
@@ -138,6 +142,8 @@ class RegionOptions:
                 at = parse_address(address, "endpoints")
             except ConfigError as error:
                 raise OptionError(str(error)) from None
+            if not at.port:
+                raise OptionError(f"endpoints: '{part}' has the port 0; no region answers there")
             found.append(Endpoint(name, at.host, at.port))
         names = [one.name for one in found if one.name]
         for name in names:
@@ -180,7 +186,7 @@ class SourceOptions(RegionOptions):
             "startingOffsets", self._text("startingOffsets", "earliest")
         )
         self.end: Final[Start] = parse_start("endingOffsets", self._text("endingOffsets", "latest"))
-        self.entries_max: Final = self._number("maxEntriesPerTrigger", 0, 1, (1 << 63) - 1)
+        self.entries_max: Final = self._number("maxEntriesPerTrigger", 0, 1, (1 << 63) - 2)
         self.partitions_min: Final = self._number("minPartitions", 1, 1, 1_000_000)
         self.fetch_bytes: Final = self._number("fetchSize", 1 << 20, 1 << 12, 4 << 20)
         self.fail_on_loss: Final = self._flag("failOnDataLoss", True)

@@ -20,6 +20,7 @@ from anabranch.pipeline.offsets import (
 )
 from anabranch.pipeline.options import SourceOptions, is_glob
 from anabranch.pipeline.regions import LogFacts, Part, Regions
+from anabranch.pipeline.resp import printable
 
 # Bytes of one region log that one task reads, unless `minPartitions` asks for smaller parts.
 PARTITION_BYTES: Final = 32 << 20
@@ -116,10 +117,22 @@ class Planner:
         for stream in {*self.regions.stream_names(), *kept}:
             logs = self.regions.logs(stream)
             if logs is not None:
-                found[stream] = {facts.region: facts.applied for facts in logs}
-            elif stream in kept and self.options.fail_on_loss:
-                raise _gone(stream)
+                found[stream] = {facts.region: _reached(facts, start.get(stream)) for facts in logs}
+            elif stream in kept:
+                self._is_gone(stream, start[stream])
         return joined(start, found)
+
+    def _is_gone(self, stream: str, logs: dict[str, int]) -> bool:
+        """Whether a stream that was read up to `logs` is gone. The region that answers lacks it.
+
+        False if that region has not applied these effects yet: the others may have the stream.
+        Raises DataLossError for a stream that is gone, unless `failOnDataLoss` is false.
+        """
+        if not self.regions.holds(logs):
+            return False
+        if self.options.fail_on_loss:
+            raise _gone(stream)
+        return True
 
     def ranges(self, start: Offset, end: Offset) -> list[Range]:
         """The ranges between two offsets.
@@ -127,12 +140,15 @@ class Planner:
         The logs of a stream that `start` does not name begin where they were trimmed. A log of
         another stream that it does not name begins at 0: all of it is to be read.
         """
+        return ranges(self._begin(start, end), end)
+
+    def _begin(self, start: Offset, end: Offset) -> Offset:
         begin = dict(start)
         for stream in end:
             if stream not in start:
                 logs = self.regions.logs(stream) or []
                 begin[stream] = {facts.region: facts.trimmed for facts in logs}
-        return ranges(begin, end)
+        return begin
 
     # -- limits
 
@@ -142,15 +158,19 @@ class Planner:
         Each log gets its share by the number of its entries, of which no more than the limit count.
         """
         waiting: list[tuple[Range, int]] = []
-        for one in self.ranges(start, end):
+        begin = self._begin(start, end)
+        for one in ranges(begin, end):
             # One more than the limit tells a log that fits from one that goes on.
             waiting.append((one, self._first(one, entries_max + 1).entries))
         total = sum(entries for _, entries in waiting)
         if total <= entries_max:
             return end
-        result = joined(start, {})
+        # It names every log of a new stream, so that none begins at 0, below what was trimmed.
+        result = joined(begin, {})
         left = entries_max
-        for one, entries in waiting:
+        # Shares are rounded up. The shortest logs come first, so that none gets nothing for as long
+        # as another one has more than the limit.
+        for one, entries in sorted(waiting, key=lambda pair: pair[1]):
             share = min(-(-entries_max * entries // total), left)
             left -= share
             cut = self._first(one, share).counter if share else one.after
@@ -158,6 +178,8 @@ class Planner:
         return sorted_offset(result)
 
     def _first(self, one: Range, count: int) -> Part:
+        if self.regions.logs(one.stream) is None:
+            return Part(one.end, 0, 0)  # It is gone, or not there yet: `partitions` decides.
         return self.regions.first_entries(one.stream, one.region, one.after, one.end, count)
 
     # -- partitions
@@ -165,31 +187,45 @@ class Planner:
     def partitions(self, wanted: list[Range]) -> list[Range]:
         """Cuts ranges into those that tasks read. They cover all entries, each once."""
         applied: dict[Range, int] = {}
-        logs = {stream: self._logs(stream) for stream in {one.stream for one in wanted}}
-        for one in wanted:
-            for facts in logs[one.stream]:
-                if facts.region == one.region:
-                    applied[one] = facts.applied
-                    if facts.trimmed > one.after and self.options.fail_on_loss:
-                        raise trimmed_early(one, one.after, facts.trimmed)
+        # Their tasks wait for a region that has the stream.
+        whole: list[Range] = []
+        for stream, group in _by_stream(wanted).items():
+            logs = self.regions.logs(stream)
+            if logs is not None:
+                applied.update(self._applied(logs, group))
+            elif not self._is_gone(stream, {one.region: one.end for one in group}):
+                whole += group
         pieces = {one: self._pieces(one, PIECE_BYTES) for one in applied}
         total = sum(part.size for parts in pieces.values() for part in parts)
         size = min(PARTITION_BYTES, max(total // self.options.partitions_min, 1))
         if size < 4 * PIECE_BYTES and len(pieces) < self.options.partitions_min:
             pieces = {one: self._pieces(one, size) for one in applied}
-        return [
+        return whole + [
             cut for one, parts in pieces.items() for cut in grouped(one, parts, size, applied[one])
         ]
 
-    def _logs(self, stream: str) -> list[LogFacts]:
-        """The logs of a stream; without `failOnDataLoss`, none if the stream is gone."""
-        logs = self.regions.logs(stream)
-        if logs is None and self.options.fail_on_loss:
-            raise _gone(stream)
-        return logs or []
+    def _applied(self, logs: list[LogFacts], wanted: list[Range]) -> dict[Range, int]:
+        """Up to where the region that answers has applied the log of each range of one stream."""
+        of_region = {facts.region: facts for facts in logs}
+        applied: dict[Range, int] = {}
+        for one in wanted:
+            facts = of_region.get(one.region)
+            if facts is None:
+                continue
+            applied[one] = facts.applied
+            if facts.trimmed > one.after and self.options.fail_on_loss:
+                raise trimmed_early(one, one.after, facts.trimmed)
+        return applied
 
     def _pieces(self, one: Range, size: int) -> list[Part]:
         return self.regions.parts(one.stream, one.region, one.after, one.end, "BYTES", size)
+
+
+def _by_stream(wanted: list[Range]) -> dict[str, list[Range]]:
+    found: dict[str, list[Range]] = {}
+    for one in wanted:
+        found.setdefault(one.stream, []).append(one)
+    return found
 
 
 def grouped(one: Range, parts: list[Part], size: int, applied: int) -> list[Range]:
@@ -213,28 +249,39 @@ def grouped(one: Range, parts: list[Part], size: int, applied: int) -> list[Rang
 def trimmed_early(one: Range, reached: int, trimmed: int) -> DataLossError:
     """The error for a range that was read up to `reached` and then trimmed up to `trimmed`."""
     return DataLossError(
-        f"entries of {one.region} in the stream '{one.stream}' were trimmed before they were read: "
-        f"those with counters above {reached} and up to {trimmed}. Read more often, or trim less; "
-        "with failOnDataLoss false the query goes on without them"
+        f"entries of {one.region} in the stream '{printable(one.stream)}' were trimmed before they "
+        f"were read: those with counters above {reached} and up to {trimmed}. Read more often, or "
+        "trim less; with failOnDataLoss false the query goes on without them"
+    )
+
+
+def lost_before(one: Range, applied: int) -> DataLossError:
+    """The error for a range of a lost region: its effects above `applied` were lost with it."""
+    return DataLossError(
+        f"{one.region} was declared lost, and the regions that are left have its effects only up "
+        f"to {applied}: entries with counters above that and up to {one.end} are lost, if there "
+        f"were any in the stream '{printable(one.stream)}'; with failOnDataLoss false the query "
+        "goes on without them"
     )
 
 
 def _above_the_end(stream: str, given: int, facts: LogFacts) -> OptionError:
     """The error for a place of `startingOffsets` that a log has not reached."""
     return OptionError(
-        f"startingOffsets: {given} lies above the end of the log of {facts.region} in '{stream}', "
-        f"which is {facts.applied} in the region that is read. The query would skip the entries up "
-        f"to {given} when they come. Give a place up to {facts.applied}, or latest. If the region "
-        "that is read lacks effects that another region has, wait until it has received them, or "
-        f"name the other one as readRegion. If {facts.region} was restored from a backup, it uses "
+        f"startingOffsets: {given} lies above the end of the log of {facts.region} in "
+        f"'{printable(stream)}', which is {facts.applied} in the region that is read. The query "
+        f"would skip the entries up to {given} when they come. Give a place up to {facts.applied}, "
+        "or latest. If the region that is read lacks effects that another region has, wait until "
+        "it has received them, or name the other one as readRegion. If "
+        f"{facts.region} was restored from a backup, it uses "
         "the counters above the backup again: give a place that the backup holds, or earliest"
     )
 
 
 def _gone(stream: str) -> DataLossError:
     return DataLossError(
-        f"the stream '{stream}' is gone: it was deleted, or it expired. Entries that were not read "
-        "yet are lost. With failOnDataLoss false the query goes on"
+        f"the stream '{printable(stream)}' is gone: it was deleted, or it expired. Entries that "
+        "were not read yet are lost. With failOnDataLoss false the query goes on"
     )
 
 
@@ -256,8 +303,21 @@ def check_order(start: Offset, end: Offset) -> None:
             if last is not None and counter > last:
                 raise OptionError(
                     f"startingOffsets ({counter}) lie above endingOffsets ({last}) "
-                    f"in the log of {region} in '{stream}'"
+                    f"in the log of {region} in '{printable(stream)}'"
                 )
+
+
+def _reached(facts: LogFacts, begin: Optional[dict[str, int]]) -> int:
+    """Where the next micro-batch ends in a log. `begin`: where it begins in the logs of the stream.
+
+    The counters of a region count its effects in all streams. A log that has nothing new stays
+    where it was. Otherwise each effect in another stream would make a micro-batch without entries,
+    and a query that writes to the same cluster would never rest.
+    """
+    if begin is None:
+        return facts.applied
+    reached = begin.get(facts.region, 0)
+    return facts.applied if max(facts.last, facts.trimmed) > reached else reached
 
 
 def _counter(point: Point, facts: LogFacts) -> int:

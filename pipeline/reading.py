@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from anabranch.pipeline.errors import DataLossError
+from anabranch.pipeline.errors import DataLossError, RegionsError
 from anabranch.pipeline.options import SourceOptions
-from anabranch.pipeline.planning import Range, trimmed_early
-from anabranch.pipeline.regions import Rotation, refusal
+from anabranch.pipeline.planning import Range, lost_before, trimmed_early
+from anabranch.pipeline.regions import Rotation, info_of, logs_of, refusal
 from anabranch.pipeline.resp import Connection, RefusedCommand, RegionGone, encoded, printable
 
 if TYPE_CHECKING:
@@ -48,10 +48,8 @@ def answers(wanted: Range, options: SourceOptions) -> Iterator[bytes]:
     while reached < wanted.end:
         connection = rotation.connect()
         try:
-            if not _holds(connection, wanted):
-                rotation.failed(
-                    f"it has not applied the effects of {wanted.region} up to {wanted.end}"
-                )
+            if not _holds(connection, wanted, options):
+                wanted = _without_lost(connection, rotation, wanted, options)
                 continue
             _request(connection, wanted, reached, options)
             while reached < wanted.end:
@@ -72,16 +70,46 @@ def answers(wanted: Range, options: SourceOptions) -> Iterator[bytes]:
             if not options.fail_on_loss:
                 return
             raise DataLossError(
-                f"the stream '{wanted.stream}' was deleted, or expired, while it was read "
-                "(failOnDataLoss)"
+                f"the stream '{printable(wanted.stream)}' was deleted, or expired, while it was "
+                "read; with failOnDataLoss false the query goes on"
             ) from None
         finally:
             connection.close()
 
 
-def _holds(connection: Connection, wanted: Range) -> bool:
+def _holds(connection: Connection, wanted: Range, options: SourceOptions) -> bool:
     """Whether the region has applied the whole range, soon."""
-    return connection.call("CRDT.WAIT", _WAIT_MS, wanted.region, wanted.end) == 1
+    # The answer must come before the socket's own time-out.
+    wait_ms = min(_WAIT_MS, int(options.step_s * 500))
+    return connection.call("CRDT.WAIT", wait_ms, wanted.region, wanted.end) == 1
+
+
+def _without_lost(
+    connection: Connection, rotation: Rotation, wanted: Range, options: SourceOptions
+) -> Range:
+    """The range that is to be read after all: a region has not applied the whole of it.
+
+    That is the same range at another region, as long as there is time. Effects that only a lost
+    region had never come (S13.8): then it is the part that this region has applied, or with
+    `failOnDataLoss` a DataLossError.
+    """
+    facts = info_of(connection.call)
+    try:
+        rotation.failed(f"it has not applied the effects of {wanted.region} up to {wanted.end}")
+    except RegionsError:
+        if wanted.region not in facts["crdt_members_lost"].split(","):
+            raise
+        applied = _applied(connection, wanted)
+        if options.fail_on_loss:
+            raise lost_before(wanted, applied) from None
+        return Range(wanted.stream, wanted.region, wanted.after, applied)
+    return wanted
+
+
+def _applied(connection: Connection, wanted: Range) -> int:
+    """Up to where a region has applied the log of the range."""
+    logs = logs_of(connection.call, encoded(wanted.stream))
+    return next((facts.applied for facts in logs if facts.region == wanted.region), wanted.after)
 
 
 def _request(connection: Connection, wanted: Range, after: int, options: SourceOptions) -> None:

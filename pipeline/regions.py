@@ -14,6 +14,7 @@ from typing import Final, Optional, TypeVar
 from anabranch.answers import members_of
 from anabranch.pipeline.errors import PipelineError, RegionsError
 from anabranch.pipeline.options import Endpoint, RegionOptions, SourceOptions, is_glob
+from anabranch.pipeline.progress import SINK_PREFIX
 from anabranch.pipeline.resp import (
     Connection,
     RefusedCommand,
@@ -38,7 +39,7 @@ _SCAN_COUNT: Final = 1000
 
 
 class Rotation:
-    """Goes round the endpoints. `progressed` sets the deadline anew."""
+    """Goes round the endpoints. The deadline runs from the first of failures in a row."""
 
     def __init__(self, options: RegionOptions) -> None:
         self._options: Final = options
@@ -48,11 +49,9 @@ class Rotation:
         self._deadline_s = 0.0
         # The newest reason by endpoint.
         self._reasons: dict[str, str] = {}
-        self.progressed()
 
     def progressed(self) -> None:
         """Notes that a region did what was asked."""
-        self._deadline_s = time.monotonic() + self._options.timeout_s
         self._failed_in_row = 0
 
     @property
@@ -60,17 +59,17 @@ class Rotation:
         """The endpoint that is asked now."""
         return self._options.endpoints[self._number]
 
-    def seconds_left(self) -> float:
-        return self._deadline_s - time.monotonic()
-
     def failed(self, reason: str) -> None:
         """Goes on to the next endpoint; raises RegionsError if the time is over."""
         endpoints = self._options.endpoints
+        if not self._failed_in_row:
+            # Since the last answer nobody may have asked.
+            self._deadline_s = time.monotonic() + self._options.timeout_s
         self._reasons[str(endpoints[self._number])] = reason
         self._number = (self._number + 1) % len(endpoints)
         self._failed_in_row += 1
         if self._failed_in_row % len(endpoints) == 0:
-            if self.seconds_left() <= 0:
+            if time.monotonic() >= self._deadline_s:
                 causes = "; ".join(f"{where}: {why}" for where, why in self._reasons.items())
                 raise RegionsError(
                     f"no region answered for {self._options.timeout_s:g} s "
@@ -167,13 +166,16 @@ class Regions:
         Raises PipelineError if a region refuses the question or none answers in time.
         """
         while True:
-            if self._connection is None:
-                self._connection = self._rotation.connect()
+            is_new = self._connection is None
+            connection = self._connection or self._rotation.connect()
+            self._connection = connection
             try:
-                answer = question(self._connection)
+                answer = question(connection)
             except RegionGone as error:
                 self.close()
-                self._rotation.failed(str(error))
+                # A connection of before may have been closed while nobody asked.
+                if is_new:
+                    self._rotation.failed(str(error))
                 continue
             except RefusedCommand as error:
                 raise refusal(str(error)) from None
@@ -185,13 +187,20 @@ class Regions:
         return self.ask(lambda connection: connection.call(*words))
 
     def stream_names(self) -> list[str]:
-        """The streams that the option `streams` names, sorted. A glob may match none."""
+        """The streams that the option `streams` names, sorted. A glob may match none.
+
+        A glob matches the streams of sinks only if it begins with their prefix: they are trimmed
+        all the time.
+        """
         found: set[str] = set()
         for name in self._options.streams:
-            if is_glob(name):
-                found.update(self.ask(partial(_matching, encoded(name))))
-            else:
+            if not is_glob(name):
                 found.add(name)
+                continue
+            is_of_sinks = name.startswith(SINK_PREFIX)
+            for one in self.ask(partial(_matching, encoded(name))):
+                if is_of_sinks or not one.startswith(SINK_PREFIX):
+                    found.add(one)
         return sorted(found)
 
     def logs(self, stream: str) -> Optional[list[LogFacts]]:
@@ -206,6 +215,11 @@ class Regions:
                 raise
 
         return self.ask(question)
+
+    def holds(self, logs: dict[str, int]) -> bool:
+        """Whether the region that answers has applied the effects of regions up to counters."""
+        words = [word for pair in sorted(logs.items()) for word in pair]
+        return not words or self._reply("CRDT.WAIT", 1, *words) == 1
 
     def info(self) -> dict[str, str]:
         """The section `crdt` of INFO."""

@@ -17,6 +17,8 @@ Word = Union[str, bytes, int]
 _RECEIVE_BYTES: Final = 1 << 18
 # A host that is gone does not refuse a connection. The next region is tried after so long.
 _CONNECT_S: Final = 3.0
+# What a region says to a client that is one too many, and then closes.
+_NO_ROOM: Final = "ERR max number of clients reached"
 
 
 class RegionGone(Exception):
@@ -88,7 +90,10 @@ class Connection:
         if kind == b"*":
             return None if rest == b"-1" else self._items(int(rest))
         if kind == b"-":
-            raise RefusedCommand(rest.decode("utf-8", "replace"))
+            text = rest.decode("utf-8", "replace")
+            if text == _NO_ROOM:
+                raise RegionGone(text)
+            raise RefusedCommand(text)
         raise RegionGone("the answer is not RESP: is this the address of a region for clients?")
 
     def _items(self, count: int) -> list[Reply]:

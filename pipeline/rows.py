@@ -41,6 +41,8 @@ _TEXTS: Final = (
     TimestampNTZType,
     NullType,
 )
+# Begins what Arrow writes for a time that it cannot show.
+_NO_TIME: Final = b"<value"
 # For each row the names and values of its fields, or None.
 _Pairs = list[Optional[list[tuple[Optional[bytes], bytes]]]]
 
@@ -59,6 +61,8 @@ def check_columns(schema: StructType, options: SinkOptions) -> None:
         raise OptionError(
             f"idColumn: there is no column {options.id_column}; there are {', '.join(names)}"
         )
+    if options.id_column == "fields":
+        raise OptionError("idColumn: the column fields holds several values; name another column")
     if not field_columns(names):
         raise OptionError(
             "no column becomes a field of an entry: stream, id, region, counter and ts do not"
@@ -93,7 +97,7 @@ def _check_fields(kind: DataType) -> None:
     ):
         name, value = (field.dataType for field in kind.elementType)
     else:
-        name = value = kind
+        name = value = None
     if not isinstance(name, (StringType, BinaryType)) or not isinstance(value, _TEXTS):
         raise OptionError(
             f"the column fields has the type {kind.simpleString()}; it must be "
@@ -168,6 +172,8 @@ def texts(column: pa.Array) -> list[Optional[bytes]]:
     elif not (pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
         column = column.cast(pa.string())
     found: list[Optional[bytes]] = column.cast(pa.binary()).to_pylist()
+    if pa.types.is_temporal(kind) and any(one and one.startswith(_NO_TIME) for one in found):
+        raise PipelineError(f"a value of the type {kind} lies beyond the years that have a text")
     return found
 
 

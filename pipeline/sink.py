@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 from anabranch.pipeline.adding import Adder, Task
 from anabranch.pipeline.errors import OptionError, PipelineError
 from anabranch.pipeline.pairs import SUM_MASK, Pairs, Row
-from anabranch.pipeline.progress import Done, finish, other_rows, read_progress, region_ms
+from anabranch.pipeline.progress import Done, finish, other_rows, read_progress, region_ms, too_old
 from anabranch.pipeline.regions import Rotation, takes_no_writes
 from anabranch.pipeline.resp import Connection, encoded
 from anabranch.pipeline.rows import RowMaker, check_columns
@@ -158,8 +158,7 @@ def _finish(connection: Connection, query: str, batch: int, now: Done) -> None:
         finish(connection, query, batch, now)
         # Its reply says that the note is on disk.
         connection.call("CRDT.VECTOR")
-    elif progress.done is not None and (progress.done.rows, progress.done.total) != (
-        now.rows,
-        now.total,
-    ):
+    elif progress.done is None:
+        raise too_old(batch, query)
+    elif (progress.done.rows, progress.done.total) != (now.rows, now.total):
         raise other_rows(batch, query, progress.done, now)

@@ -135,8 +135,16 @@ def parse_address(text: str, where: str) -> Address:
 
 
 def valid_name(name: str) -> bool:
-    """Whether a name has 1 to 64 ASCII letters, digits, ``-``, ``_`` or ``.``."""
-    return 0 < len(name) <= 64 and name.isascii() and all(c.isalnum() or c in "-_." for c in name)
+    """Whether a name has 1 to 64 ASCII letters, digits, ``-``, ``_`` or ``.``, not only dots.
+
+    A region's data lies in a directory of its name.
+    """
+    return (
+        0 < len(name) <= 64
+        and name.isascii()
+        and all(c.isalnum() or c in "-_." for c in name)
+        and name.strip(".") != ""
+    )
 
 
 def parse_members(text: str, where: str = "members") -> dict[str, int]:

@@ -161,6 +161,9 @@ def _restored_because(config: RegionConfig, database: Database, stored: loading.
     if config.restored:
         return "it was started with --restored"
     if stored.number("restored"):
+        # A backup has a life, and a database that was rebuilt has none (`inspection`).
+        if not stored.number("life"):
+            return "it was rebuilt with `anabranch repair`"
         return "its files were put back with `anabranch restore`"
     missing = missing_commits(database.wal_damage, stored.position, database.mark())
     if missing:

@@ -57,6 +57,7 @@ _LOGGED: Final = re.compile(r"(?:ERROR |Error: |Exception in thread .*SparkExcep
 _PYTHON_ERROR: Final = re.compile(
     r"^(?:\w+\.)*(?:PipelineError|OptionError|DataLossError|RegionsError): (.+)$", re.MULTILINE
 )
+_GOES_ON: Final = re.compile(r"\b([Ww]ith) failOnDataLoss false the query goes on")
 _FILE: Final = re.compile(r"Encountered error while reading file file:/*(/\S+)\.(?=\s)")
 _TRACEBACK: Final = "Traceback (most recent call last)"
 _TRACEBACK_END: Final = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception): .+$", re.MULTILINE)
@@ -259,6 +260,12 @@ def readable(error: BaseException) -> str:
             return f"the file {file.group(1)} cannot be read: {cause}"
         return cause
     return lines[0] if lines else type(error).__name__
+
+
+def explained(error: Exception) -> Exception:
+    """The error of a query with the option of the command in the place of the source's."""
+    text, count = _GOES_ON.subn(r"\1 --allow-loss the command goes on", readable(error))
+    return PipelineError(text) if count else error
 
 
 def is_local(master: str) -> bool:

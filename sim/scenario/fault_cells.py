@@ -11,7 +11,11 @@ import re
 from dataclasses import dataclass
 from typing import Final, Optional
 
+from anabranch.sim.draw import FAULTS, FORGOTTEN_RESTORE
 from anabranch.sim.plan import OF_TWO, Fault
+
+# The names of `sim.world.faults.KINDS`, whose import needs apsw. Live runs need no simulator.
+KINDS: Final = (*FAULTS, FORGOTTEN_RESTORE)
 
 SHORT: Final = {
     "kill": "kill",
@@ -46,8 +50,6 @@ def fault_of(cell: str) -> Optional[CellFault]:
     found = _WRITTEN.fullmatch(cell.strip().strip("—–-").strip())
     if found is None:
         return None
-    from anabranch.sim.world.faults import KINDS
-
     kind = SHORT[found["short"].lower()] if found["short"] else found["kind"]
     if kind not in KINDS:
         raise ValueError(f"there is no fault '{kind}'; there are: {', '.join(KINDS)}")

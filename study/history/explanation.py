@@ -33,6 +33,7 @@ def explain(
         "length": int(state["length"]),
         "last_id": state["last-id"],
         "applied": asked.vector,
+        "silent": silent,
         "log": {
             "since_ms": asked.since_ms or None,
             "is_whole": asked.is_whole,

@@ -38,6 +38,11 @@ class Teller:
             lines += self._deadline(deadline)
         if "entry" not in facts:
             lines += self._removals()
+            if facts["silent"]:
+                lines.append(
+                    f"{joined(facts['silent'])} did not answer: what only the log there tells is"
+                    " not known."
+                )
         lines.append(f"{self._region} has applied {self._names.vector(facts['applied'])}.")
         lines.append(self._reach())
         return lines

@@ -56,7 +56,11 @@ def losses_of(survey: Survey, key: KeySurvey) -> Losses:
         {dot: one for dot, one in sorted(key.lost.entries.items()) if holds(only_there, dot)},
         [effect for effect in key.effects if _removes_any(effect, returning)],
         returning,
-        [name for name in sorted(key.lost.groups) if name not in here],
+        [
+            name
+            for name, group in sorted(key.lost.groups.items())
+            if name not in here and any(holds(only_there, dot) for dot in group.creates)
+        ],
         sorted(key.destroyed_groups(survey.lost_vector)),
         by_kind.get("set-deadline", []),
         by_kind.get("configure", []),

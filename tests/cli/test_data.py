@@ -55,6 +55,13 @@ def flip_in(file: Path, text: bytes) -> None:
     flip(file, file.read_bytes().index(text))
 
 
+@pytest.mark.parametrize("command", ["check", "repair"])
+def test_a_directory_that_is_no_region_s_stays_as_it_is(tmp_path: Path, command: str) -> None:
+    """The lock of a region was left in it."""
+    assert f"there is no {FILE_NAME}" in message_of(anabranch(command, tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_sound_directory(data: Path) -> None:
     before = (data / FILE_NAME).read_bytes()
     result = anabranch("check", data)
@@ -299,7 +306,7 @@ def test_a_rebuilt_region_still_knows_who_is_lost(tmp_path: Path) -> None:
         assert database.execute("SELECT COUNT(*) FROM log").fetchone() == (0,)
     assert kept["lost"] == b"2" and kept["name"] == b"us"
     state, cause = asyncio.run(run_once(data, members=members))
-    assert state == RECOVERY and "put back" in cause
+    assert state == RECOVERY and "rebuilt with `anabranch repair`" in cause
 
 
 def test_a_region_alone_cannot_be_rebuilt(tmp_path: Path) -> None:

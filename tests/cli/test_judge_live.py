@@ -66,6 +66,7 @@ def test_regions_that_are_right(new_cluster: Callable[..., LiveCluster]) -> None
     assert code == 0, text
     assert "not followed" not in text, text
     assert all(int(line.split()[1]) > 100 for line in text.splitlines()), text
+    assert judge(*folders, *folders) == (0, text), "a tape that is named twice is judged once"
     (folders[0] / "00000001.tape").write_bytes(b"no tape")
     code, text = judge(*folders)
     assert code == 1 and "00000001.tape is no tape" in text

@@ -225,10 +225,8 @@ class RawTerminal(io.BytesIO):
         return True
 
 
-def test_in_a_terminal_the_table_has_codes_of_its_own_and_none_of_a_region(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The bold heads were shown as text, and a detail in brackets was taken for a style."""
+def test_in_a_terminal_the_table_has_no_codes_of_a_region(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A detail in brackets was taken for a style."""
     raw = RawTerminal()
     monkeypatch.setattr(sys, "__stdout__", io.TextIOWrapper(raw, "utf-8"))
     monkeypatch.setattr(sys, "stdout", Output(raw, "utf-8"))
@@ -237,7 +235,18 @@ def test_in_a_terminal_the_table_has_codes_of_its_own_and_none_of_a_region(
     show([LinkRow(TO_US, "refused", "[red]no \x1b[31m")], False)
     sys.stdout.flush()
     shown = raw.getvalue()
-    assert b"\x1b[1mfrom" in shown and b"[red]no \\x1b[31m" in shown, shown
+    assert b"from" in shown and b"[red]no \\x1b[31m" in shown and b"\x1b" not in shown, shown
+
+
+def test_in_a_narrow_terminal_no_value_is_broken(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each detail took eight lines at 80 columns, and at 40 the heads were broken, too."""
+    detail = "eu cannot be reached at 127.0.0.1:7102: connection refused, dialled again in 5 s"
+    for columns in (40, 80):
+        monkeypatch.setattr("anabranch.cli.link_status.width", lambda columns=columns: columns)
+        show([LinkRow(TO_US, "connecting", detail)], False)
+        assert detail in capsys.readouterr().out
 
 
 def cluster_file(directory: Path, text: str) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -104,6 +105,50 @@ def test_a_console_that_dies_is_started_again_and_ends_no_region(
     assert page.restart_at_s == clock.now_s + 1
     told = capsys.readouterr().err
     assert "the console ended with code 3" in told and "The regions go on." in told
+
+
+class Answering:
+    """Stands in for the client of a region."""
+
+    def __init__(self, state: str, links: dict[str, tuple[str, bool]]) -> None:
+        self._state = state
+        self._links = links
+
+    def __enter__(self) -> Answering:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def info(self, section: str) -> dict[str, str]:
+        return {"crdt_state": self._state}
+
+    def peers(self) -> list[SimpleNamespace]:
+        return [
+            SimpleNamespace(name=name, link=link, detail="", lost=lost)
+            for name, (link, lost) in self._links.items()
+        ]
+
+
+@pytest.mark.parametrize(
+    ("state", "links", "missing"),
+    [
+        ("serving", {"us": ("up", False), "ap": ("refused", True)}, ""),
+        ("serving", {"us": ("connecting", False), "ap": ("refused", True)}, "us is connecting"),
+        ("lost", {"us": ("refused", False)}, ""),
+    ],
+)
+def test_links_of_a_lost_region_are_not_waited_for(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    state: str,
+    links: dict[str, tuple[str, bool]],
+    missing: str,
+) -> None:
+    """After `member lost`, each start of the cluster was silent for a minute."""
+    one = process(tmp_path, 0)
+    monkeypatch.setattr(RegionAddress, "client", lambda place, password: Answering(state, links))
+    assert Supervisor([one], Path("d"), None)._linked(one) == missing
 
 
 def test_a_signal_during_a_pause_ends_the_watch(tmp_path: Path) -> None:

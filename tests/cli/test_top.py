@@ -95,13 +95,13 @@ def test_a_screen_of_80_columns_with_a_region_down() -> None:
 class Terminal:
     """A command in a terminal of 80 columns, in a process group of its own as under a shell."""
 
-    def __init__(self, line: list[str]) -> None:
+    def __init__(self, line: list[str], term: str = "xterm") -> None:
         self._ours, theirs = pty.openpty()
         self.process = subprocess.Popen(
             line,
             stdout=theirs,
             stderr=theirs,
-            env={**child_env(), "COLUMNS": "80", "LINES": "24", "TERM": "xterm"},
+            env={**child_env(), "COLUMNS": "80", "LINES": "24", "TERM": term},
             process_group=0,
         )
         os.close(theirs)
@@ -197,6 +197,16 @@ def test_ctrl_z_leaves_the_alternate_screen_and_fg_draws_it_again(new_cluster: N
         terminal.reads(b"1 region, 0 not answering")
         terminal.ends_on_interrupt()
         terminal.reads(leaves)
+
+
+@pytest.mark.live
+def test_a_terminal_that_cannot_move_the_cursor(new_cluster: NewCluster) -> None:
+    """`top` drew a live screen, of which such a terminal shows nothing."""
+    cluster = new_cluster(["us"])
+    cluster.start_all()
+    with Terminal(command(cluster, "--interval", "0.2"), "dumb") as terminal:
+        terminal.reads(b"1 region, 0 not answering")
+        assert terminal.process.wait(60) == 0
 
 
 @pytest.mark.live

@@ -248,6 +248,7 @@ def test_log(up: Up) -> None:
     events = json.loads(up.anabranch("log", "retold", "--region", "us", "--json").stdout)["events"]
     assert events[0]["other-key"] == "told" and events[0]["id"] == added
     assert up.anabranch("log", "nothing").stdout.endswith(" has no event of nothing\n")
+    assert up.anabranch("log", "told", "--until", "1").stdout.endswith("no such event of told\n")
     newest = up.anabranch("log", "told", "--region", "us", "--newest", "1").stdout.splitlines()
     assert newest == ["… 1 older events; --newest N shows more", lines[1]]
     assert up.anabranch("log", "told", "--since", "5", "--until", "4").returncode == 2

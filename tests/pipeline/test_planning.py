@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import socket
+import threading
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
 
 from anabranch.crdt.encoding import Reader
+from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.node import PackedNode
+from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.scan import DELETED
 from anabranch.pipeline.errors import DataLossError, OptionError, PipelineError, RegionsError
 from anabranch.pipeline.filters import Bounds
@@ -16,10 +21,13 @@ from anabranch.pipeline.options import SourceOptions
 from anabranch.pipeline.planning import Planner, Range, check_order, grouped, ranges
 from anabranch.pipeline.reading import answers
 from anabranch.pipeline.regions import Part
+from anabranch.region.engine.clock import EngineClock
 from anabranch.region.engine.engine import Engine
+from anabranch.region.engine.lifecycle import Lifecycle
+from anabranch.region.engine.members import Member, Members
 from anabranch.region.engine.settings import Settings
 from tests.pipeline.serving import EngineServer, run
-from tests.support.engines import single
+from tests.support.engines import engine_on, single
 
 
 @pytest.fixture
@@ -141,6 +149,39 @@ def test_a_stream_that_was_deleted(server: EngineServer) -> None:
     assert planner(server, streams="s*", failOnDataLoss="false").latest(start) == start
 
 
+def test_a_stream_that_has_not_come_yet(server: EngineServer) -> None:
+    """A region that is behind lacks a stream. It was said to be deleted, or it was skipped."""
+    add(server, "other", 2)
+    for fails in ("true", "false"):
+        plan = planner(server, streams="s*", failOnDataLoss=fails)
+        assert plan.latest({"s": {"us": 5}}) == {"s": {"us": 5}}
+        (cut,) = plan.partitions([Range("s", "us", 0, 5)])
+        assert (cut.after, cut.end) == (0, 5)
+        with pytest.raises(RegionsError, match="has not applied the effects of us up to 5"):
+            read(cut, plan.options)
+
+
+def test_a_log_without_news_stays_where_it_was(server: EngineServer) -> None:
+    """Effects in other streams made a micro-batch each, also those of the query's own sink."""
+    add(server, "s", 3)
+    plan = planner(server)
+    start = plan.latest({})
+    add(server, "copies", 50)
+    assert plan.latest(start) == start
+    add(server, "s", 1, 4)
+    assert plan.latest(start) == {"s": {"us": 54}}
+    run(server, "XTRIM s MAXLEN 0")
+    with pytest.raises(DataLossError, match="above 3 and up to 54"):
+        plan.partitions(plan.ranges(start, plan.latest(start)))
+
+
+def test_globs_leave_out_the_streams_of_sinks(server: EngineServer) -> None:
+    add(server, "s", 1)
+    add(server, "anabranch:sink:wait", 1)
+    assert list(planner(server, streams="*").latest({})) == ["s"]
+    assert list(planner(server, streams="anabranch:sink:*").latest({})) == ["anabranch:sink:wait"]
+
+
 def test_a_batch_that_ends_before_it_starts() -> None:
     check_order({"s": {"us": 2}}, {"s": {"us": 2}})
     with pytest.raises(OptionError, match=r"startingOffsets \(3\) lie above endingOffsets \(2\)"):
@@ -173,8 +214,38 @@ def test_a_limit_is_shared_by_size(server: EngineServer) -> None:
         assert 0 < sum(counts) <= 40
         sizes.append(counts)
         start = after
-    assert sizes[0] == [33, 7]
+    assert sizes[0] == [32, 8]
     assert sum(map(sum, sizes)) == 310
+
+
+def test_a_limit_lets_every_log_go_on(server: EngineServer) -> None:
+    """The first log by name got all, and one with an entry nothing, as long as it had enough."""
+    add(server, "s:a", 100)
+    add(server, "s:b", 1)
+    plan = planner(server, streams="s:*")
+    after = plan.limited({}, plan.latest({}), 10)
+    counts = [len(read(one, plan.options)) for one in ranges({}, after)]
+    assert counts == [9, 1]
+
+
+def test_a_limit_of_a_new_stream_that_was_trimmed(server: EngineServer) -> None:
+    """The offset left out a log whose entries were all trimmed, and that was false data loss."""
+    add(server, "s:a", 3)
+    run(server, "XTRIM s:a MAXLEN 0")
+    add(server, "s:b", 5)
+    plan = planner(server, streams="s:*")
+    after = plan.limited({}, plan.latest({}), 2)
+    assert after["s:a"] == {"us": 3}
+    assert plan.partitions(plan.ranges(after, plan.latest(after))) != []
+
+
+def test_a_limit_over_a_stream_that_is_deleted(server: EngineServer) -> None:
+    add(server, "s", 9)
+    plan = planner(server, failOnDataLoss="false")
+    end = plan.latest({})
+    run(server, "DEL s")
+    assert plan.limited({}, end, 2) == end
+    assert plan.partitions(plan.ranges({}, end)) == []
 
 
 # -- partitions
@@ -215,6 +286,8 @@ def test_pieces_are_joined_by_size() -> None:
 
 
 def test_a_stream_that_is_gone_when_it_is_planned(server: EngineServer) -> None:
+    add(server, "s", 5)
+    run(server, "DEL s")
     with pytest.raises(DataLossError, match="gone"):
         planner(server).partitions([Range("s", "us", 0, 5)])
     assert planner(server, failOnDataLoss="false").partitions([Range("s", "us", 0, 5)]) == []
@@ -293,6 +366,64 @@ def test_a_task_never_returns_less_than_its_range(server: EngineServer) -> None:
     add(server, "s", 5)
     with pytest.raises(RegionsError, match="has not applied the effects of us up to 6"):
         read(Range("s", "us", 0, 6), options(server))
+
+
+def test_what_was_lost_with_a_region() -> None:
+    """A batch that was planned with effects that only a lost region had could never be read."""
+    clock = EngineClock(1)
+    engine = engine_on(
+        Keyspace(1, NodeLimits()),
+        Members("c", 1, "us", [Member(1, "us"), Member(2, "eu")]),
+        Settings({"crdt-xadd-id-uniqueness-mode": "liberal"}),
+        Lifecycle(1, 1, 0, clock, 0),
+        clock,
+        1,
+    )
+    with EngineServer(engine) as server:
+        add(server, "s", 3)
+        wanted = Range("s", "eu", 0, 6)
+        with pytest.raises(RegionsError, match="has not applied the effects of eu up to 6"):
+            read(wanted, options(server))
+        run(server, "CRDT.MEMBER LOST eu")
+        with pytest.raises(DataLossError, match="eu was declared lost, .* only up to 0: entries"):
+            read(wanted, options(server))
+        assert read(wanted, options(server, failOnDataLoss="false")) == []
+
+
+def test_a_connection_that_ended_while_nobody_asked(engine: Engine) -> None:
+    """The time without questions counted, so one broken connection ended the query."""
+    with EngineServer(engine) as server, EngineServer(engine) as other:
+        add(server, "s", 3)
+        plan = planner(server, other)
+        plan.latest({})
+        connection = plan.regions._connection
+        assert connection is not None
+        connection.close()
+        time.sleep(1.1)
+        before = len(other.commands)
+        assert plan.latest({}) == {"s": {"us": 3}}
+        assert len(other.commands) == before, "the first region answers, so it is asked"
+
+
+def test_a_region_without_room_for_clients(engine: Engine) -> None:
+    refusing = socket.create_server(("127.0.0.1", 0))
+
+    def refuse() -> None:
+        client, _ = refusing.accept()
+        with client:
+            client.sendall(b"-ERR max number of clients reached\r\n")
+
+    thread = threading.Thread(target=refuse)
+    thread.start()
+    with EngineServer(engine) as other:
+        add(other, "s", 3)
+        given = {
+            "endpoints": f"127.0.0.1:{refusing.getsockname()[1]},127.0.0.1:{other.port}",
+            "streams": "s",
+        }
+        assert Planner(SourceOptions(given, True)).latest({}) == {"s": {"us": 3}}
+    thread.join()
+    refusing.close()
 
 
 def test_no_region_answers(engine: Engine) -> None:

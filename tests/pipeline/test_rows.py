@@ -61,6 +61,16 @@ def test_values(value: object, kind: str | None, text: str | bytes) -> None:
     assert made({"v": pa.array([value], kind)}) == [(b"s", b"", 1, words("v", text))]
 
 
+def test_a_time_without_a_text() -> None:
+    """Arrow writes its own words about such a value, and the sink wrote them into the entry."""
+    import pyarrow as pa
+
+    for zone in ("UTC", None):
+        column = pa.array([1 << 62], pa.timestamp("us", zone))
+        with pytest.raises(PipelineError, match="lies beyond the years that have a text"):
+            made({"v": column})
+
+
 def test_null_is_left_out() -> None:
     found = made({"a": ["1", None], "b": [None, 2], "ts": [NOON, NOON], "id": ["x", "y"]})
     assert [one[3] for one in found] == [words("a", "1"), words("b", 2)]
@@ -122,6 +132,9 @@ def test_rows_that_cannot_be_written(
         ("a STRING, b STRUCT<c INT>", {}, "the column b has the type struct<c:int>"),
         ("a INTERVAL DAY", {}, "the column a has the type interval day, which is not the value"),
         ("fields ARRAY<STRING>", {}, "the column fields has the type array<string>; it must be"),
+        ("fields STRING", {}, "the column fields has the type string; it must be array<struct<"),
+        ("fields BINARY", {}, "the column fields has the type binary; it must be array<struct<"),
+        ("fields MAP<STRING,INT>", {"idColumn": "fields"}, "the column fields holds several"),
         ("fields MAP<STRING,ARRAY<INT>>", {}, "it must be array<struct<name:string,value:…>>"),
         ("id STRING, ts TIMESTAMP", {}, "no column becomes a field of an entry"),
         ("a INT", {"stream": ""}, "there is no column stream: give the option stream"),

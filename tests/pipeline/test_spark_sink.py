@@ -11,8 +11,12 @@ from typing import Any
 import pytest
 
 from anabranch.bench.acceptance import spark_cluster, spark_sink
-from anabranch.pipeline.progress import progress_key
+from anabranch.pipeline.errors import PipelineError
+from anabranch.pipeline.progress import Done, progress_key
+from anabranch.pipeline.resp import Connection
+from tests.pipeline.serving import EngineServer
 from tests.support.cluster import LiveCluster
+from tests.support.engines import single
 
 pytestmark = [pytest.mark.spark, pytest.mark.live, pytest.mark.timeout(900)]
 
@@ -197,6 +201,20 @@ def test_a_done_batch_is_repeated_with_other_rows(
     again = query.start(rows=last * 100 + 50)
     with pytest.raises(Exception, match="done with 100 rows, and is repeated with 50 rows"):
         again.awaitTermination(120)
+
+
+def test_a_batch_is_repeated_that_nobody_knows_any_more() -> None:
+    """A much older checkpoint was put back: its batch added nothing, without a word."""
+    from anabranch.pipeline.sink import _finish
+
+    with EngineServer(single()) as server:
+        connection = Connection(("127.0.0.1", server.port), "", "", 5.0)
+        for batch in range(100):
+            _finish(connection, "q", batch, Done(10, batch))
+        _finish(connection, "q", 99, Done(10, 99))
+        with pytest.raises(PipelineError, match="batch 5 was done long ago, and is repeated"):
+            _finish(connection, "q", 5, Done(10, 5))
+        connection.close()
 
 
 def test_python_workers_are_killed(spark: Spark, two_regions: LiveCluster, tmp_path: Path) -> None:

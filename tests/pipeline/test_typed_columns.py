@@ -23,7 +23,7 @@ def column(kind: str, values: list[str], fails_fast: bool = False) -> list[objec
 
     from anabranch.pipeline.arrow import BatchMaker
 
-    types = {"decimal128": pa.decimal128(9, 2)}
+    types = {"decimal128": pa.decimal128(9, 2), "decimal128(38, 18)": pa.decimal128(38, 18)}
     schema = pa.schema([("v", types.get(kind) or pa.type_for_alias(kind))])
     maker = BatchMaker(schema, "s", "us", 0, len(values), "array", fails_fast)
     with EngineServer(single()) as server:
@@ -51,10 +51,19 @@ def column(kind: str, values: list[str], fails_fast: bool = False) -> list[objec
         ("int64", "inf"),
         ("decimal128", "1e400"),
         ("decimal128", "nan"),
+        ("decimal128", "1e-41"),
+        ("decimal128", "0." + "0" * 60 + "1"),
+        ("decimal128", "1e-10000000"),
+        ("decimal128", "12345678"),
+        ("decimal128(38, 18)", "705616918737124949553"),
+        ("decimal128(38, 18)", "-7056169187371249495.53e2"),
     ],
 )
 def test_a_number_beyond_its_type(kind: str, text: str) -> None:
-    """Arrow makes infinity of floating-point numbers that are too large, without an error."""
+    """Arrow makes infinity of floating-point numbers that are too large, without an error.
+
+    It makes other numbers of some decimals that do not fit, 0 of some, and crashes at 1e-10000000.
+    """
     assert column(kind, ["1", text, "2"]) == [1, None, 2]
     with pytest.raises(PipelineError, match="the field 'v' in stream 's' is not of type"):
         column(kind, ["1", text, "2"], fails_fast=True)
@@ -67,3 +76,12 @@ def test_infinity_and_nan_are_values_of_their_own(kind: str) -> None:
     found = column(kind, texts, fails_fast=True)
     assert found[:5] == [math.inf, -math.inf, math.inf, -math.inf, 0]
     assert all(isinstance(one, float) and math.isnan(one) for one in found[5:])
+
+
+def test_decimals_that_fit() -> None:
+    from decimal import Decimal
+
+    values = ["1234567.89", "-1.25e2", "0", "0.00", "1e-2", "000001234567.10", "1.2E6"]
+    assert column("decimal128", values, fails_fast=True) == [Decimal(one) for one in values]
+    largest = "9" * 20 + "." + "9" * 18
+    assert column("decimal128(38, 18)", [largest], fails_fast=True) == [Decimal(largest)]

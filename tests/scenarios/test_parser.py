@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from anabranch.sim.plan import OF_TWO, Fault
+from anabranch.sim.scenario import fault_cells
 from anabranch.sim.scenario.cells import Arrow, Command, Directive, Pause, tokens_of, words_of
 from anabranch.sim.scenario.expectation import Between, ErrorPrefix, Items, Nil, Word
 from anabranch.sim.scenario.fault_cells import fault_of, written
@@ -27,6 +30,7 @@ from anabranch.sim.scenario.outages import LIVE
 from anabranch.sim.scenario.parser import load, parse
 from anabranch.sim.scenario.running import scenario_files
 from anabranch.sim.world.faults import KINDS
+from tests.support.cluster import child_env
 
 FILES = Path(__file__).resolve().parents[2] / "sim" / "scenarios"
 
@@ -283,6 +287,21 @@ def test_faults(cell: str, fault: Fault) -> None:
     scenario = parse(table(f"| t1 | {cell} | `PING` |"))
     assert scenario.steps[0] == Strike(3, "t1", fault)
     assert fault_of(written(fault, "eu")) == fault_of(cell.strip("_").replace("to 2", "to eu"))
+
+
+def test_faults_are_known_without_the_simulator() -> None:
+    """Live runs of files with a fault needed apsw, of which they use nothing."""
+    assert set(fault_cells.KINDS) == set(KINDS)
+    program = (
+        "import sys; sys.modules['apsw'] = None\n"
+        "from anabranch.sim.scenario.fault_cells import fault_of\n"
+        "print(fault_of('kill').kind)"
+    )
+    line = [sys.executable, "-P", "-c", program]
+    ended = subprocess.run(
+        line, capture_output=True, text=True, env=child_env(), timeout=100, check=False
+    )
+    assert ended.stdout == "kill\n", ended.stderr
 
 
 def test_every_kind_of_fault_can_be_written_and_read() -> None:

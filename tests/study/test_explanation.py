@@ -94,6 +94,15 @@ def test_present_with_those_who_have_it() -> None:
     assert f"Entry {entry} (effect 1 of us) is there in us." in text
 
 
+def test_a_region_that_is_silent_is_named() -> None:
+    """Without an ID it was not: what only its log tells was missing without a word."""
+    cluster = Cluster()
+    cluster.call("us", "XADD", "k", "*", "a", "1")
+    silent = "eu did not answer: what only the log there tells is not known."
+    assert silent in told(cluster.explain("us", "k", silent=["eu"]))
+    assert "did not answer" not in told(cluster.explain("us", "k"))
+
+
 def test_not_arrived() -> None:
     cluster = Cluster()
     entry = cluster.call("us", "XADD", "k", "*", "a", "1")

@@ -148,6 +148,14 @@ def test_a_delete_of_every_key() -> None:
     assert facts["totals"]["removals"] == 1 and facts["totals"]["returning"] == 2
 
 
+def test_a_group_that_another_region_has_destroyed_is_not_lost() -> None:
+    """Its create is on the disk of the other region, so nothing is lost with this one."""
+    cluster, _ = with_group()
+    cluster.call("us", "DEL", "k")
+    facts = if_lost(cluster)
+    assert all(not key["groups_created"] for key in facts["keys"])
+
+
 def test_groups_deadlines_windows_last_ids_and_pairs() -> None:
     cluster = Cluster()
     cluster.call("us", "XADD", "k", "*", "n", "1")

@@ -20,6 +20,7 @@ from anabranch.pipeline.jobs.archive.row_sets import LogComparison, compared, ha
 from anabranch.pipeline.jobs.landmarks import check_cluster
 from anabranch.pipeline.jobs.progress import Bar
 from anabranch.pipeline.jobs.report import Report
+from anabranch.pipeline.jobs.session import explained
 from anabranch.pipeline.offsets import Offset
 from anabranch.pipeline.options import SourceOptions
 from anabranch.pipeline.planning import Planner
@@ -124,8 +125,14 @@ def _gone(
     planner: Planner, files: ArchiveFiles, identity: Identity, options: ArchiveOptions
 ) -> list[str]:
     """The archived streams that were deleted since. Raises DataLossError for new ones."""
-    archived = [name for name in files.reached() if planner.options.names_stream(name)]
-    gone = [name for name in archived if planner.regions.logs(name) is None]
+    reached = files.reached()
+    archived = [name for name in reached if planner.options.names_stream(name)]
+    # A region that has not applied what is archived may not have the stream yet.
+    gone = [
+        name
+        for name in archived
+        if planner.regions.logs(name) is None and planner.regions.holds(reached[name])
+    ]
     fresh = sorted(set(gone) - set(identity.gone))
     if fresh and not options.allows_loss:
         raise DataLossError(
@@ -174,22 +181,7 @@ def _add(
     try:
         query.awaitTermination()
     except Exception as error:
-        raise _explained(error) from None
-
-
-def _explained(error: Exception) -> Exception:
-    """The error with the option of this command in the place of the source's."""
-    from anabranch.pipeline.jobs.session import readable
-
-    text = readable(error)
-    if "failOnDataLoss" not in text:
-        return error
-    return PipelineError(
-        text.replace(
-            "with failOnDataLoss false the query goes on without them",
-            "with --allow-loss the archive goes on without them",
-        )
-    )
+        raise explained(error) from None
 
 
 # -- the proof

@@ -19,7 +19,7 @@ from anabranch.pipeline.jobs.columns import day, is_text, text
 from anabranch.pipeline.jobs.landmarks import check_cluster
 from anabranch.pipeline.jobs.progress import Bar
 from anabranch.pipeline.jobs.report import Report
-from anabranch.pipeline.jobs.session import shuffle_by_cores
+from anabranch.pipeline.jobs.session import explained, shuffle_by_cores
 from anabranch.pipeline.jobs.totals.folder import Checkpoint, Counted, check_out, put_out
 from anabranch.pipeline.jobs.totals.numbers import EXACT, plain
 from anabranch.pipeline.jobs.totals.report import LARGEST, FieldFacts, Found, report
@@ -177,14 +177,17 @@ def _count(
         .outputMode("update")
         .option("checkpointLocation", str(checkpoint.query.absolute()))
     )
-    if options.seconds is None:
-        writer.trigger(availableNow=True).start().awaitTermination()
-        return
-    query = writer.trigger(processingTime=_TRIGGER).start()
     try:
-        _watch(session, options, checkpoint, query, identity)
-    finally:
-        query.stop()
+        if options.seconds is None:
+            writer.trigger(availableNow=True).start().awaitTermination()
+            return
+        query = writer.trigger(processingTime=_TRIGGER).start()
+        try:
+            _watch(session, options, checkpoint, query, identity)
+        finally:
+            query.stop()
+    except Exception as error:
+        raise explained(error) from None
 
 
 def _watch(
