@@ -162,31 +162,39 @@ def healed(
 ) -> list[tuple[Direction, str]]:
     """Heals at toxiproxy and inside the regions; returns the failures.
 
-    A link that does not exist is a failure only if the user named it.
+    Each is healed even if the other does not answer. A link that does not exist is a failure only
+    if the user named it.
     """
     failed: list[tuple[Direction, str]] = []
     for direction in directions:
-        try:
+        for heal in (_heal_proxy, _heal_region):
             try:
-                check_exists(direction, peer_facts(direction, links.password))
-            finally:
-                # The proxy is healed even if the region does not answer.
-                if links.toxiproxy is not None and _has_proxy(links.toxiproxy, direction):
-                    ToxiproxyControl(links.toxiproxy, links.password).heal(direction)
-            RegionControl(links.password).heal(direction)
-        except NoLink as error:
-            if are_named:
-                failed.append((direction, str(error)))
-        except CliError as error:
-            failed.append((direction, f"{direction} may not be healed: {error}"))
+                heal(links, direction)
+            except NoLink as error:
+                if are_named:
+                    failed.append((direction, str(error)))
+            except CliError as error:
+                failed.append((direction, f"{direction} may not be healed: {error}"))
     return failed
 
 
-def _has_proxy(server: Toxiproxy, direction: Direction) -> bool:
+def _heal_proxy(links: Links, direction: Direction) -> None:
+    """Heals at toxiproxy, if it stands in this link."""
+    server = links.toxiproxy
+    if server is None:
+        return
     try:
-        return direction.proxy in server.proxies()
+        is_there = direction.proxy in server.proxies()
     except ToxiproxyError as error:
         raise CliError(str(error)) from None
+    if is_there:
+        ToxiproxyControl(server, links.password).heal(direction)
+
+
+def _heal_region(links: Links, direction: Direction) -> None:
+    """Heals inside the region that receives."""
+    check_exists(direction, peer_facts(direction, links.password))
+    RegionControl(links.password).heal(direction)
 
 
 def delay(

@@ -5,6 +5,7 @@ All functions ask `Regions`, so they run on the driver.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, Optional
 
 from anabranch.pipeline.errors import DataLossError, OptionError, PipelineError
@@ -57,12 +58,7 @@ class Planner:
             logs = self.regions.logs(stream)
             if logs is not None:
                 found[stream] = logs
-        missing = [name for name in self.options.streams if not is_glob(name) and name not in found]
-        if missing:
-            raise PipelineError(
-                f"there is no stream '{missing[0]}' (option streams): add an entry first, "
-                "or give a glob, which may match streams that come later"
-            )
+        self._check_named(found)
         return found
 
     def start(self) -> Offset:
@@ -120,7 +116,17 @@ class Planner:
                 found[stream] = {facts.region: _reached(facts, start.get(stream)) for facts in logs}
             elif stream in kept:
                 self._is_gone(stream, start[stream])
+        self._check_named(found, start)
         return joined(start, found)
+
+    def _check_named(self, *there: Mapping[str, object]) -> None:
+        """Raises PipelineError for a stream that is named, no glob, and not in `there`."""
+        for name in self.options.streams:
+            if not is_glob(name) and not any(name in streams for streams in there):
+                raise PipelineError(
+                    f"there is no stream '{printable(name)}' (option streams): add an entry first, "
+                    "or give a glob, which may match streams that come later"
+                )
 
     def _is_gone(self, stream: str, logs: dict[str, int]) -> bool:
         """Whether a stream that was read up to `logs` is gone. The region that answers lacks it.

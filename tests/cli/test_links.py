@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from anabranch.chaos.toxiproxy import DOWNSTREAM, UPSTREAM, Proxy, Toxic
-from anabranch.cli import addresses, link_flapping
+from anabranch.cli import addresses, link_flapping, links
 from anabranch.cli.addresses import RegionAddress
 from anabranch.cli.errors import CliError
 from anabranch.cli.interrupting import Interruption
@@ -223,6 +223,23 @@ def test_the_state_of_a_proxy_as_a_condition() -> None:
 class RawTerminal(io.BytesIO):
     def isatty(self) -> bool:
         return True
+
+
+def test_a_region_is_healed_also_if_toxiproxy_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch, free_port: int, tmp_path: Path
+) -> None:
+    """A cut inside a region stayed, although the region answered."""
+    file = cluster_file(tmp_path, f'sync = "a:2"\n[toxiproxy]\napi = "127.0.0.1:{free_port}"\n')
+    healed: list[Direction] = []
+    monkeypatch.setattr(links, "check_exists", lambda direction, facts: None)
+    monkeypatch.setattr(links, "peer_facts", lambda direction, password: None)
+    monkeypatch.setattr(
+        links.RegionControl, "heal", lambda control, direction: healed.append(direction)
+    )
+    failed = links.healed(links.Links(file, None, None), [TO_US, TO_EU], are_named=False)
+    assert healed == [TO_US, TO_EU]
+    assert [direction for direction, _ in failed] == [TO_US, TO_EU]
+    assert "toxiproxy" in failed[0][1]
 
 
 def test_in_a_terminal_the_table_has_no_codes_of_a_region(monkeypatch: pytest.MonkeyPatch) -> None:

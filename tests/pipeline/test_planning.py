@@ -149,6 +149,14 @@ def test_a_stream_that_was_deleted(server: EngineServer) -> None:
     assert planner(server, streams="s*", failOnDataLoss="false").latest(start) == start
 
 
+def test_a_name_that_a_checkpoint_does_not_have(server: EngineServer) -> None:
+    """A misspelt name read nothing, without a word, once there was a checkpoint."""
+    add(server, "s", 3)
+    with pytest.raises(PipelineError, match="there is no stream 'order'"):
+        planner(server, streams="s,order").latest({"s": {"us": 3}})
+    assert planner(server, streams="s,order*").latest({"s": {"us": 3}}) == {"s": {"us": 3}}
+
+
 def test_a_stream_that_has_not_come_yet(server: EngineServer) -> None:
     """A region that is behind lacks a stream. It was said to be deleted, or it was skipped."""
     add(server, "other", 2)
