@@ -37,6 +37,15 @@ def test_a_lost_member_has_no_link_and_no_lag(name: str) -> None:
     assert metrics(us, name).keys() == {("eu",)}
 
 
+def test_a_delayed_link_is_behind_by_its_delay() -> None:
+    us, eu = cluster(2)
+    eu.ok("XADD", "s", "*", "f", "1")
+    sync(us, eu)
+    us.engine.link_state(2, "up", "")
+    us.ok("CRDT.LINK", "eu", "DELAY", "5000")
+    assert metrics(us, "behind_seconds") == {("eu",): 5.0}
+
+
 def test_traffic_is_counted_by_peer_and_direction() -> None:
     us, _eu, _ap = cluster(3)
     us.engine.message_sent(2, 100)

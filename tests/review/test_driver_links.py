@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from anabranch.crdt.encoding import Reader
 from anabranch.crdt.gossip import StartAnswer, StartQuestion
 from anabranch.region.config import ConfigError
 from anabranch.region.engine.lifecycle import SERVING, STARTING
@@ -105,6 +106,9 @@ def test_a_damaged_row_closes_no_link_for_good(missed: int) -> None:
     net.run(3000)
     assert eu.engine.disk_vector == {1: 3 + missed}
     assert bool(us.engine.state.disk.damage) == bool(missed)
+    # A start must not ship from the damaged log either.
+    floors = disk.execute("SELECT value FROM meta WHERE name = 'log_floor'").fetchall()
+    assert [Reader(floor).vector() for (floor,) in floors] == ([{1: 3 + missed}] if missed else [])
     for one in (us, eu):
         (status,) = one.engine.state.peers.by_id.values()
         assert status.state == "up"
