@@ -146,6 +146,7 @@ class Adder:
     def begin(self) -> None:
         """Finds a region, and learns whether the batch was begun before, or is done."""
         self._until_empty(0)
+        self._rotation.progressed()
 
     def add(self, rows: Iterable[Row]) -> None:
         """Adds rows, and returns when all are confirmed; of a batch that is done it adds none."""

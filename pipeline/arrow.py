@@ -25,8 +25,8 @@ from anabranch.pipeline.node_columns import (
 BATCH_ROWS_MAX: Final = 1 << 16
 # The columns that are not fields of the entry.
 FORMS: Final = {"array": ARRAY, "map": MAP, "json": JSON, "raw": RAW}
-# The highest power of ten in Arrow's table of decimals.
-_DECIMALS_MAX: Final = 38
+# Most digits of a decimal in Arrow.
+_DIGITS_MAX: Final = 38
 ENTRY_COLUMNS: Final = ("stream", "id", "region", "counter", "ts", "fields")
 
 
@@ -172,10 +172,11 @@ def _check_digits(texts: pa.Array, kind: pa.DataType) -> None:
     """Raises ArrowInvalid for a number that does not fit a decimal and that Arrow misreads.
 
     Arrow (26) returns another number where the digits before the point are too many for the type,
-    and 0, or crashes, where there are more than 38 decimals.
+    or where there are more than 38 digits. It returns 0, or crashes, where there are more than 38
+    decimals.
     """
     digits = kind.precision - kind.scale
-    perhaps = rf"[eE]|[0-9]{{{digits + 1}}}|\.[0-9]{{{_DECIMALS_MAX + 1}}}"
+    perhaps = rf"[eE]|[0-9]{{{digits + 1}}}|[0-9.]{{{_DIGITS_MAX + 1}}}"
     for text in texts.filter(pc.match_substring_regex(texts, perhaps)).to_pylist():
         try:
             value = Decimal(text)
@@ -184,7 +185,9 @@ def _check_digits(texts: pa.Array, kind: pa.DataType) -> None:
             continue
         exponent = value.as_tuple().exponent
         if isinstance(exponent, int) and (
-            exponent < -_DECIMALS_MAX or (value and value.adjusted() >= digits)
+            exponent < -_DIGITS_MAX
+            or len(value.as_tuple().digits) > _DIGITS_MAX
+            or (value and value.adjusted() >= digits)
         ):
             raise pa.ArrowInvalid(f"the number '{text:.100}' does not fit {kind}")
 

@@ -160,7 +160,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._schema = schema
         self._open_planner: Optional[Planner] = None
-        # With Trigger.AvailableNow, the offset at which the query ends.
+        # With Trigger.AvailableNow the query ends at the first offset that is latest.
+        self._is_for_now = False
         self._target: Optional[Offset] = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -183,15 +184,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(limit) if limit else ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Notes what there is now: the query ends there."""
-        self._target = self._planner.latest({})
+        """The query ends at what there is when Spark asks for the first micro-batch."""
+        self._is_for_now = True
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> Offset:
         """The end of the next micro-batch: what the read region has applied, within the limit."""
         begin = read_offset(start)
         planner = self._planner
         end = planner.latest(begin)
-        if self._target is not None:
+        if self._is_for_now:
+            if self._target is None:
+                self._target = end
             end = joined(begin, self._target)
         if isinstance(limit, ReadMaxRows):
             return planner.limited(begin, end, limit.max_rows)

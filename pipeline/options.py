@@ -12,6 +12,7 @@ from typing import Final, Optional
 
 from anabranch.pipeline.errors import OptionError
 from anabranch.pipeline.offsets import Start, parse_start
+from anabranch.pipeline.progress import SINK_PREFIX
 from anabranch.pipeline.resp import encoded
 from anabranch.region.config import ConfigError, parse_address
 from anabranch.region.engine.glob import Glob
@@ -217,9 +218,17 @@ class SourceOptions(RegionOptions):
             )
 
     def names_stream(self, stream: str) -> bool:
-        """Whether the option `streams` names a stream."""
+        """Whether the option `streams` names a stream.
+
+        A glob names the streams of sinks only if it begins with their prefix: they are trimmed all
+        the time.
+        """
+        is_of_sink = stream.startswith(SINK_PREFIX)
         return any(
-            Glob(name.encode(), False).matches(encoded(stream)) if is_glob(name) else name == stream
+            Glob(name.encode(), False).matches(encoded(stream))
+            and (not is_of_sink or name.startswith(SINK_PREFIX))
+            if is_glob(name)
+            else name == stream
             for name in self.streams
         )
 

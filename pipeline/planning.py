@@ -116,7 +116,8 @@ class Planner:
                 found[stream] = {facts.region: _reached(facts, start.get(stream)) for facts in logs}
             elif stream in kept:
                 self._is_gone(stream, start[stream])
-        self._check_named(found, start)
+        if start:
+            self._check_named(found, start)
         return joined(start, found)
 
     def _check_named(self, *there: Mapping[str, object]) -> None:
@@ -131,10 +132,11 @@ class Planner:
     def _is_gone(self, stream: str, logs: dict[str, int]) -> bool:
         """Whether a stream that was read up to `logs` is gone. The region that answers lacks it.
 
-        False if that region has not applied these effects yet: the others may have the stream.
-        Raises DataLossError for a stream that is gone, unless `failOnDataLoss` is false.
+        False if that region has not applied these effects yet: the others may have the stream. So
+        it is if nothing of the stream was read. Raises DataLossError for a stream that is gone,
+        unless `failOnDataLoss` is false.
         """
-        if not self.regions.holds(logs):
+        if not logs or not self.regions.holds(logs):
             return False
         if self.options.fail_on_loss:
             raise _gone(stream)
@@ -165,17 +167,21 @@ class Planner:
         """
         waiting: list[tuple[Range, int]] = []
         begin = self._begin(start, end)
-        for one in ranges(begin, end):
-            # One more than the limit tells a log that fits from one that goes on.
-            waiting.append((one, self._first(one, entries_max + 1).entries))
+        for stream, group in _by_stream(ranges(begin, end)).items():
+            if self.regions.logs(stream) is None:
+                continue  # It is gone, or not there yet: `partitions` decides.
+            for one in group:
+                # One more than the limit tells a log that fits from one that goes on.
+                waiting.append((one, self._first(one, entries_max + 1).entries))
         total = sum(entries for _, entries in waiting)
         if total <= entries_max:
             return end
         # It names every log of a new stream, so that none begins at 0, below what was trimmed.
-        result = joined(begin, {})
+        there = {one.stream for one, _ in waiting}
+        result = joined(begin, {one: logs for one, logs in end.items() if one not in there})
         left = entries_max
-        # Shares are rounded up. The shortest logs come first, so that none gets nothing for as long
-        # as another one has more than the limit.
+        # Shares are rounded up. So the shortest logs come first: otherwise one with few entries
+        # would get nothing as long as an earlier one has more than the limit.
         for one, entries in sorted(waiting, key=lambda pair: pair[1]):
             share = min(-(-entries_max * entries // total), left)
             left -= share
@@ -184,8 +190,6 @@ class Planner:
         return sorted_offset(result)
 
     def _first(self, one: Range, count: int) -> Part:
-        if self.regions.logs(one.stream) is None:
-            return Part(one.end, 0, 0)  # It is gone, or not there yet: `partitions` decides.
         return self.regions.first_entries(one.stream, one.region, one.after, one.end, count)
 
     # -- partitions
@@ -264,8 +268,8 @@ def trimmed_early(one: Range, reached: int, trimmed: int) -> DataLossError:
 def lost_before(one: Range, applied: int) -> DataLossError:
     """The error for a range of a lost region: its effects above `applied` were lost with it."""
     return DataLossError(
-        f"{one.region} was declared lost, and the regions that are left have its effects only up "
-        f"to {applied}: entries with counters above that and up to {one.end} are lost, if there "
+        f"{one.region} was declared lost, and the regions of endpoints have its effects only up to "
+        f"{applied}: entries with counters above that and up to {one.end} are lost, if there "
         f"were any in the stream '{printable(one.stream)}'; with failOnDataLoss false the query "
         "goes on without them"
     )

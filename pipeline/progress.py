@@ -103,9 +103,9 @@ def other_rows(batch: int, query: str, then: Done, now: Done) -> PipelineError:
 def too_old(batch: int, query: str) -> PipelineError:
     """The error for a batch that is repeated when its facts are no longer in the stream."""
     return PipelineError(
-        f"batch {batch} was done long ago, and is repeated: nothing was added. An old checkpoint "
-        "was put back, and its batches may have other rows now. Start with a new checkpoint, or "
-        f"delete the stream {progress_key(query)} to have these rows added as well"
+        f"batch {batch} was done long ago, and is repeated: nothing was added. Perhaps an old "
+        "checkpoint was put back, whose batches may have other rows now. Start with a new "
+        f"checkpoint, or delete the stream {progress_key(query)} to have these rows added as well"
     )
 
 

@@ -6,13 +6,14 @@ range, goes on at another region where one breaks off, and fails if there is non
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Final
 
+from anabranch.answers import listed_vector, members_of
 from anabranch.pipeline.errors import DataLossError, RegionsError
 from anabranch.pipeline.options import SourceOptions
 from anabranch.pipeline.planning import Range, lost_before, trimmed_early
-from anabranch.pipeline.regions import Rotation, info_of, logs_of, refusal
+from anabranch.pipeline.regions import Rotation, info_of, refusal
 from anabranch.pipeline.resp import Connection, RefusedCommand, RegionGone, encoded, printable
 
 if TYPE_CHECKING:
@@ -45,24 +46,21 @@ def answers(wanted: Range, options: SourceOptions) -> Iterator[bytes]:
     """The answers of CRDT.NODES that make up a range."""
     rotation = Rotation(options)
     reached = wanted.after
+    # What each endpoint said that lacks a part of the range, since one failed for another reason.
+    behind: dict[str, _Behind] = {}
     while reached < wanted.end:
         connection = rotation.connect()
         try:
             if not _holds(connection, wanted, options):
-                wanted = _without_lost(connection, rotation, wanted, options)
+                behind[str(rotation.endpoint)] = _Behind(connection, wanted)
+                wanted = _still_wanted(wanted, rotation, behind.values(), options)
                 continue
-            _request(connection, wanted, reached, options)
-            while reached < wanted.end:
-                counter, trimmed, answer = _received(connection)
-                if trimmed > reached and options.fail_on_loss:
-                    raise trimmed_early(wanted, reached, trimmed)
-                if counter < wanted.end:
-                    # The region works on the next answer while this one is decoded.
-                    _request(connection, wanted, counter, options)
+            for counter, answer in _rest(connection, wanted, reached, options):
                 yield answer
                 reached = counter
                 rotation.progressed()
         except RegionGone as error:
+            behind.clear()
             rotation.failed(str(error))
         except RefusedCommand as error:
             if not error.is_no_key():
@@ -77,6 +75,22 @@ def answers(wanted: Range, options: SourceOptions) -> Iterator[bytes]:
             connection.close()
 
 
+def _rest(
+    connection: Connection, wanted: Range, reached: int, options: SourceOptions
+) -> Iterator[tuple[int, bytes]]:
+    """The answers of one region above `reached`, each with the counter that it reaches up to."""
+    _request(connection, wanted, reached, options)
+    while reached < wanted.end:
+        counter, trimmed, answer = _received(connection)
+        if trimmed > reached and options.fail_on_loss:
+            raise trimmed_early(wanted, reached, trimmed)
+        if counter < wanted.end:
+            # The region works on the next answer while this one is decoded.
+            _request(connection, wanted, counter, options)
+        yield counter, answer
+        reached = counter
+
+
 def _holds(connection: Connection, wanted: Range, options: SourceOptions) -> bool:
     """Whether the region has applied the whole range, soon."""
     # The answer must come before the socket's own time-out.
@@ -84,32 +98,41 @@ def _holds(connection: Connection, wanted: Range, options: SourceOptions) -> boo
     return connection.call("CRDT.WAIT", wait_ms, wanted.region, wanted.end) == 1
 
 
-def _without_lost(
-    connection: Connection, rotation: Rotation, wanted: Range, options: SourceOptions
-) -> Range:
-    """The range that is to be read after all: a region has not applied the whole of it.
+class _Behind:
+    """What a region said that has not applied a whole range.
 
-    That is the same range at another region, as long as there is time. Effects that only a lost
-    region had never come (S13.8): then it is the part that this region has applied, or with
+    `applied`: up to where it has applied the effects of the range's region. `is_lost`: whether it
+    calls that region lost.
+    """
+
+    def __init__(self, connection: Connection, wanted: Range) -> None:
+        info = info_of(connection.call)
+        ids = {name: region_id for region_id, name in members_of(info).items()}
+        self.applied: Final = listed_vector(info["crdt_vector"]).get(ids.get(wanted.region, 0), 0)
+        self.is_lost: Final = wanted.region in info["crdt_members_lost"].split(",")
+
+
+def _still_wanted(
+    wanted: Range, rotation: Rotation, behind: Collection[_Behind], options: SourceOptions
+) -> Range:
+    """The range to ask the next region for. The regions of `behind` lack a part of it.
+
+    It is the same as long as there is time. Then, if every endpoint lacks that part, and the
+    range's region is lost for good, the part never comes (S13.8): it is left out, or with
     `failOnDataLoss` a DataLossError.
     """
-    facts = info_of(connection.call)
     try:
         rotation.failed(f"it has not applied the effects of {wanted.region} up to {wanted.end}")
     except RegionsError:
-        if wanted.region not in facts["crdt_members_lost"].split(","):
+        if len(behind) < len(options.endpoints) or not any(one.is_lost for one in behind):
             raise
-        applied = _applied(connection, wanted)
-        if options.fail_on_loss:
-            raise lost_before(wanted, applied) from None
-        return Range(wanted.stream, wanted.region, wanted.after, applied)
+        applied = max(one.applied for one in behind)
+        if applied < wanted.end:
+            if options.fail_on_loss:
+                raise lost_before(wanted, applied) from None
+            wanted = Range(wanted.stream, wanted.region, wanted.after, applied)
+        rotation.progressed()
     return wanted
-
-
-def _applied(connection: Connection, wanted: Range) -> int:
-    """Up to where a region has applied the log of the range."""
-    logs = logs_of(connection.call, encoded(wanted.stream))
-    return next((facts.applied for facts in logs if facts.region == wanted.region), wanted.after)
 
 
 def _request(connection: Connection, wanted: Range, after: int, options: SourceOptions) -> None:

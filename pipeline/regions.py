@@ -1,7 +1,8 @@
 """Finds a region that answers, and asks it about streams.
 
 Driver and executors go round the endpoints in the same way: the read region first, then the others,
-again and again until one answers or `timeoutSeconds` have passed without progress.
+again and again until one answers or `timeoutSeconds` have passed since the first of failures in a
+row.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from typing import Final, Optional, TypeVar
 from anabranch.answers import members_of
 from anabranch.pipeline.errors import PipelineError, RegionsError
 from anabranch.pipeline.options import Endpoint, RegionOptions, SourceOptions, is_glob
-from anabranch.pipeline.progress import SINK_PREFIX
 from anabranch.pipeline.resp import (
     Connection,
+    NoAnswer,
     RefusedCommand,
     RegionGone,
     Reply,
@@ -174,7 +175,7 @@ class Regions:
             except RegionGone as error:
                 self.close()
                 # A connection of before may have been closed while nobody asked.
-                if is_new:
+                if is_new or isinstance(error, NoAnswer):
                     self._rotation.failed(str(error))
                 continue
             except RefusedCommand as error:
@@ -187,21 +188,14 @@ class Regions:
         return self.ask(lambda connection: connection.call(*words))
 
     def stream_names(self) -> list[str]:
-        """The streams that the option `streams` names, sorted. A glob may match none.
-
-        A glob matches the streams of sinks only if it begins with their prefix: they are trimmed
-        all the time.
-        """
+        """The streams that the option `streams` names, sorted. A glob may match none."""
         found: set[str] = set()
         for name in self._options.streams:
-            if not is_glob(name):
+            if is_glob(name):
+                found.update(self.ask(partial(_matching, encoded(name))))
+            else:
                 found.add(name)
-                continue
-            is_of_sinks = name.startswith(SINK_PREFIX)
-            for one in self.ask(partial(_matching, encoded(name))):
-                if is_of_sinks or not one.startswith(SINK_PREFIX):
-                    found.add(one)
-        return sorted(found)
+        return sorted(filter(self._options.names_stream, found))
 
     def logs(self, stream: str) -> Optional[list[LogFacts]]:
         """The logs of a stream, one for each member of the cluster; None if there is no stream."""

@@ -25,6 +25,10 @@ class RegionGone(Exception):
     """The connection failed or was closed, or no answer came in time."""
 
 
+class NoAnswer(RegionGone):
+    """No answer came in time."""
+
+
 class RefusedCommand(Exception):
     """The region answered with an error; the text is its own."""
 
@@ -49,7 +53,7 @@ class Connection:
             self._socket.settimeout(timeout_s)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except OSError as error:
-            raise RegionGone(_reason(error)) from None
+            raise _failure(error) from None
         if password:
             try:
                 self.call("AUTH", *([username] if username else []), password)
@@ -75,7 +79,7 @@ class Connection:
         try:
             self._socket.sendall(data)
         except OSError as error:
-            raise RegionGone(_reason(error)) from None
+            raise _failure(error) from None
 
     def receive(self) -> Reply:
         """Returns the next reply."""
@@ -113,7 +117,7 @@ class Connection:
         try:
             data = self._socket.recv(_RECEIVE_BYTES)
         except OSError as error:
-            raise RegionGone(_reason(error)) from None
+            raise _failure(error) from None
         if not data:
             raise RegionGone("it closed the connection")
         self._buffer = self._buffer[self._at :] + data
@@ -142,7 +146,7 @@ class Connection:
                     raise RegionGone("it closed the connection")
                 rest = rest[received:]
         except OSError as error:
-            raise RegionGone(_reason(error)) from None
+            raise _failure(error) from None
         return bytes(memoryview(whole)[:-2])
 
 
@@ -219,7 +223,7 @@ def _unexpected(reply: Reply) -> PipelineError:
     return PipelineError(f"a region gave an unexpected answer: {reply!r:.100}")
 
 
-def _reason(error: OSError) -> str:
+def _failure(error: OSError) -> RegionGone:
     if isinstance(error, TimeoutError):
-        return "it did not answer in time"
-    return (error.strerror or str(error)).lower()
+        return NoAnswer("it did not answer in time")
+    return RegionGone((error.strerror or str(error)).lower())

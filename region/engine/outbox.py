@@ -53,7 +53,7 @@ class Outbox:
         """Sends a waiting session its reply, unless CLIENT REPLY suppresses it."""
         session.waiting = False
         if session.reply_mode != "on":
-            if session.reply_mode == "skip":
+            if session.reply_mode != "off":
                 session.reply_mode = "on"
             reply = NO_REPLY
         self.replies.append(LateReply(session, reply))

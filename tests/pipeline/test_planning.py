@@ -139,6 +139,22 @@ def test_offsets_never_go_back(server: EngineServer) -> None:
     assert planner(server).latest({"s": {"us": 9, "eu": 4}}) == {"s": {"eu": 4, "us": 9}}
 
 
+def test_a_query_for_what_there_is_now_goes_on_without_a_deleted_stream(
+    server: EngineServer,
+) -> None:
+    """The query was told that the stream was never there, also without `failOnDataLoss`."""
+    add(server, "s", 3)
+    start = planner(server).latest({})
+    run(server, "DEL s")
+    assert planner(server, failOnDataLoss="false").latest(start) == start
+    assert planner(server).latest({}) == {}, "what Spark asks for its progress"
+
+
+def test_a_stream_of_which_nothing_was_read(server: EngineServer) -> None:
+    """A region that is behind lacks it, and nothing says that it was deleted."""
+    assert planner(server, streams="s*").latest({"s": {}}) == {"s": {}}
+
+
 def test_a_stream_that_was_deleted(server: EngineServer) -> None:
     add(server, "s", 3)
     plan = planner(server, streams="s*")
@@ -396,6 +412,11 @@ def test_what_was_lost_with_a_region() -> None:
         with pytest.raises(DataLossError, match="eu was declared lost, .* only up to 0: entries"):
             read(wanted, options(server))
         assert read(wanted, options(server, failOnDataLoss="false")) == []
+        # A region that does not answer may have them.
+        with EngineServer(engine) as other:
+            found = options(server, other, failOnDataLoss="false")
+        with pytest.raises(RegionsError, match="connection refused"):
+            read(wanted, found)
 
 
 def test_a_connection_that_ended_while_nobody_asked(engine: Engine) -> None:

@@ -24,6 +24,7 @@ def column(kind: str, values: list[str], fails_fast: bool = False) -> list[objec
     from anabranch.pipeline.arrow import BatchMaker
 
     types = {"decimal128": pa.decimal128(9, 2), "decimal128(38, 18)": pa.decimal128(38, 18)}
+    types["decimal128(38, 0)"] = pa.decimal128(38, 0)
     schema = pa.schema([("v", types.get(kind) or pa.type_for_alias(kind))])
     maker = BatchMaker(schema, "s", "us", 0, len(values), "array", fails_fast)
     with EngineServer(single()) as server:
@@ -56,6 +57,8 @@ def column(kind: str, values: list[str], fails_fast: bool = False) -> list[objec
         ("decimal128", "1e-10000000"),
         ("decimal128", "12345678"),
         ("decimal128(38, 18)", "705616918737124949553"),
+        ("decimal128(38, 18)", "64401423114770877019.3272368656643755242"),
+        ("decimal128(38, 0)", "-95651617097649710234120315209804715198.68"),
         ("decimal128(38, 18)", "-7056169187371249495.53e2"),
     ],
 )

@@ -127,12 +127,14 @@ def _gone(
     """The archived streams that were deleted since. Raises DataLossError for new ones."""
     reached = files.reached()
     archived = [name for name in reached if planner.options.names_stream(name)]
-    # A region that has not applied what is archived may not have the stream yet.
-    gone = [
-        name
-        for name in archived
-        if planner.regions.logs(name) is None and planner.regions.holds(reached[name])
-    ]
+
+    def is_gone(name: str) -> bool:
+        # A region that has not applied what is archived may not have the stream yet.
+        return planner.regions.logs(name) is None and (
+            name in identity.gone or planner.regions.holds(reached[name])
+        )
+
+    gone = [name for name in archived if is_gone(name)]
     fresh = sorted(set(gone) - set(identity.gone))
     if fresh and not options.allows_loss:
         raise DataLossError(
