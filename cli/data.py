@@ -15,7 +15,6 @@ from anabranch.cli.errors import CliError, UsageError
 from anabranch.cli.serve import LOCK_NAME, locked
 from anabranch.region import inspection
 from anabranch.region.damaged_log import Salvaged
-from anabranch.region.database import FILE_NAME as DATABASE
 from anabranch.region.engine.errors import StorageError
 from anabranch.region.inspection import Inspection
 from anabranch.region.stored_identity import read_identity
@@ -204,8 +203,10 @@ def _existing(directory: Path) -> Path:
 
 def _of_a_region(directory: Path) -> Path:
     """CliError for a directory without a database, in which no lock is left then."""
-    if not (_existing(directory) / DATABASE).exists():
-        raise CliError(f"there is no {DATABASE} in {directory}")
+    try:
+        inspection.database_file(_existing(directory))
+    except StorageError as error:
+        raise CliError(str(error)) from None
     return directory
 
 

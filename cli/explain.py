@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from pathlib import Path
-from typing import Annotated, Any, Final, Optional
+from typing import Annotated, Any, Optional
 
 import typer
 
@@ -26,7 +25,7 @@ from anabranch.cli.drawn_history import draw_history
 from anabranch.cli.errors import CliError, Unreachable, UsageError, WrongPassword
 from anabranch.cli.keys import EscapedOption, KeyArgument, name_of
 from anabranch.cli.terminal import width, wrapped
-from anabranch.crdt.ids import MAX_HALF
+from anabranch.crdt import ids
 from anabranch.study.history.events import Telling
 from anabranch.study.history.explanation import explain as facts_of
 from anabranch.study.history.sentences import Teller
@@ -36,7 +35,6 @@ from anabranch.study.history.wording import Names, joined, local_time
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the facts as JSON.")]
 EVENTS_MAX = 10_000
-_ID: Final = re.compile(r"[0-9]{1,20}(-[0-9]{1,20})?")
 LogRegionOption = Annotated[
     Optional[str],
     typer.Option(
@@ -58,13 +56,13 @@ NewestOption = Annotated[
 SinceOption = Annotated[
     Optional[int],
     typer.Option(
-        "--since", metavar="MS", help="Leave out events before this time.", min=0, max=MAX_HALF
+        "--since", metavar="MS", help="Leave out events before this time.", min=0, max=ids.MAX_HALF
     ),
 ]
 UntilOption = Annotated[
     Optional[int],
     typer.Option(
-        "--until", metavar="MS", help="Leave out events after this time.", min=0, max=MAX_HALF
+        "--until", metavar="MS", help="Leave out events after this time.", min=0, max=ids.MAX_HALF
     ),
 ]
 EntryIdOption = Annotated[
@@ -84,9 +82,11 @@ SvgOption = Annotated[
 
 def _checked_id(entry_id: str) -> str:
     """The ID of an entry as typed. UsageError if it is none."""
-    halves = entry_id.split("-")
-    if _ID.fullmatch(entry_id) is None or any(int(half) > MAX_HALF for half in halves):
-        raise UsageError(f"'{entry_id}' is no ID of an entry: an ID is MS-SEQ, such as 1700-0")
+    try:
+        ids.parse(os.fsencode(entry_id))
+    except ids.IdError:
+        text = f"'{entry_id}' is no ID of an entry: an ID is MS-SEQ, such as 1700-0"
+        raise UsageError(text) from None
     return entry_id
 
 

@@ -19,6 +19,7 @@ from anabranch import build
 from anabranch.cli.addresses import RegionAddress
 from anabranch.cli.errors import CliError, WrongPassword
 from anabranch.cli.greeting import greeting
+from anabranch.cli.lost import is_lost
 
 START_PATIENCE_S = 60.0
 STOP_PATIENCE_S = 30.0
@@ -238,21 +239,15 @@ class Supervisor:
     def _linked(self, process: RegionProcess) -> str:
         try:
             with process.place.client(self.password) as client:
-                links = {
-                    peer.name: (peer.link, peer.detail) for peer in client.peers() if not peer.lost
-                }
-                is_lost = client.info("crdt").get("crdt_state") == "lost"
+                # A link to or from a lost region never comes up.
+                peers = [] if is_lost(client.info("crdt")) else client.peers()
         except CliError as error:
             return str(error)
-        if is_lost:
-            return ""
-        # A link to or from a region that was declared lost never comes up.
-        missing = [
-            f"{name} is {link} {detail}".strip()
-            for name, (link, detail) in links.items()
-            if link != "up"
-        ]
-        return ", ".join(missing)
+        return ", ".join(
+            f"{peer.name} is {peer.link} {peer.detail}".strip()
+            for peer in peers
+            if not peer.lost and peer.link != "up"
+        )
 
     def _watch(self) -> int:
         while not self.stopping:

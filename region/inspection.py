@@ -67,15 +67,21 @@ class Inspection:
             self.findings.append(text)
 
 
+def database_file(directory: Path) -> Path:
+    """The database in a data directory. Raises StorageError if there is none."""
+    path = directory / FILE_NAME
+    if not path.exists():
+        raise StorageError(f"there is no {FILE_NAME} in {directory}")
+    return path
+
+
 async def inspect(directory: Path) -> Inspection:
     """Reads everything in a data directory, and compares it with its checksums.
 
     Raises:
         StorageError: There is no database, or it cannot be opened for another reason than damage.
     """
-    path = directory / FILE_NAME
-    if not path.exists():
-        raise StorageError(f"there is no {FILE_NAME} in {directory}")
+    path = database_file(directory)
     inspection = Inspection()
     files = DataFiles(path)
     wal_damage = files.wal_damage()
@@ -131,9 +137,7 @@ async def back_up(directory: Path, target: Path) -> Inspection:
         StorageError: The database cannot be read, or the file cannot be written.
         Damaged: The copy is damaged, so the database is.
     """
-    source = directory / FILE_NAME
-    if not source.exists():
-        raise StorageError(f"there is no {FILE_NAME} in {directory}")
+    source = database_file(directory)
     if target.exists():
         raise TargetExists(f"{target} exists already; a backup overwrites nothing")
     if not target.parent.is_dir():

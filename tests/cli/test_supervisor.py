@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -107,47 +109,36 @@ def test_a_console_that_dies_is_started_again_and_ends_no_region(
     assert "the console ended with code 3" in told and "The regions go on." in told
 
 
-class Answering:
-    """Stands in for the client of a region."""
-
-    def __init__(self, state: str, links: dict[str, tuple[str, bool]]) -> None:
-        self._state = state
-        self._links = links
-
-    def __enter__(self) -> Answering:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        pass
-
-    def info(self, section: str) -> dict[str, str]:
-        return {"crdt_state": self._state}
-
-    def peers(self) -> list[SimpleNamespace]:
-        return [
-            SimpleNamespace(name=name, link=link, detail="", lost=lost)
-            for name, (link, lost) in self._links.items()
-        ]
+def answering(called_by: str, links: dict[str, tuple[str, bool]]) -> AbstractContextManager[Any]:
+    """Stands in for the client of a region, whose disk may fail: then its state is not `lost`."""
+    peers = [
+        SimpleNamespace(name=name, link=link, detail="", lost=lost)
+        for name, (link, lost) in links.items()
+    ]
+    facts = {"crdt_state": "failed", "crdt_called_lost_by": called_by}
+    return nullcontext(SimpleNamespace(info=lambda section: facts, peers=lambda: peers))
 
 
 @pytest.mark.parametrize(
-    ("state", "links", "missing"),
+    ("called_by", "links", "missing"),
     [
-        ("serving", {"us": ("up", False), "ap": ("refused", True)}, ""),
-        ("serving", {"us": ("connecting", False), "ap": ("refused", True)}, "us is connecting"),
-        ("lost", {"us": ("refused", False)}, ""),
+        ("", {"us": ("up", False), "ap": ("refused", True)}, ""),
+        ("", {"us": ("connecting", False), "ap": ("refused", True)}, "us is connecting"),
+        ("us", {"us": ("refused", False)}, ""),
     ],
 )
 def test_links_of_a_lost_region_are_not_waited_for(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    state: str,
+    called_by: str,
     links: dict[str, tuple[str, bool]],
     missing: str,
 ) -> None:
     """After `member lost`, each start of the cluster was silent for a minute."""
     one = process(tmp_path, 0)
-    monkeypatch.setattr(RegionAddress, "client", lambda place, password: Answering(state, links))
+    monkeypatch.setattr(
+        RegionAddress, "client", lambda place, password: answering(called_by, links)
+    )
     assert Supervisor([one], Path("d"), None)._linked(one) == missing
 
 
