@@ -40,6 +40,7 @@ _DRIVER = (
     "histories",
     "salvaging",
     "server",
+    "system_clock",
     "work",
 )
 COMPILED = [

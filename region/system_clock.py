@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Final
 
 
@@ -11,12 +12,11 @@ class SystemClock:
 
     def __init__(self, offset_ms: int = 0) -> None:
         self._offset_ms: Final = offset_ms
+        # The function itself, because each turn of a client calls it twice.
+        self.steady_ns: Final[Callable[[], int]] = time.monotonic_ns
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000 + self._offset_ms
 
     def steady_ms(self) -> int:
         return time.monotonic_ns() // 1_000_000
-
-    # The function itself, because each turn of a client calls it twice.
-    steady_ns = staticmethod(time.monotonic_ns)

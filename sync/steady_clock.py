@@ -21,6 +21,8 @@ class SteadyClock:
         self._steady_ms = 0
 
     def at(self, now_ms: int) -> int:
+        if now_ms == self.told_ms:
+            return self._steady_ms  # Many commands and messages come within a millisecond.
         if self._steady is not None:
             self._steady_ms = self._steady() - self._steady_from
         else:

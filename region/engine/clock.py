@@ -31,8 +31,6 @@ class EngineClock:
 
     def read(self, now_ms: int) -> None:
         """Takes the reading of a step."""
-        if now_ms == self.read_ms:
-            return  # Many commands come within a millisecond.
         self.steady_ms = self._began_ms + self._steady.at(now_ms)
         self.read_ms = now_ms
         if now_ms > self.now_ms:
