@@ -33,11 +33,3 @@ def run(page: Page, region: str, line: str) -> str:
         "count => document.querySelectorAll('#output .reply').length > count", arg=before
     )
     return page.locator("#output .reply").last.locator("pre").inner_text()
-
-
-def expect_focus(page: Page, selector: str) -> None:
-    """Waits until the element has the focus: a page moves it after what is drawn, and may be late.
-
-    A dialog tells of its end in a task of its own, so a test that asked at once failed on CI.
-    """
-    page.wait_for_selector(f"{selector}:focus")

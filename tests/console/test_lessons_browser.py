@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.console.browsing import CONTRAST, LAPTOP, PHONE, SHOTS, STILL, Open, expect_focus, run
+from tests.console.browsing import CONTRAST, LAPTOP, PHONE, SHOTS, STILL, Open, run
 from tests.console.conftest import ConsoleProcess
 from tests.support.cluster import LiveCluster
 
@@ -152,11 +152,11 @@ def test_by_keyboard_alone(open_page: Open) -> None:
     page = open_page()
     page.focus("#tab-guide")
     page.keyboard.press("ArrowRight")
-    expect_focus(page, "#tab-lessons")
+    assert page.evaluate("document.activeElement.id") == "tab-lessons"
     page.wait_for_selector("[data-lesson]")
     page.keyboard.press("Tab")
     page.keyboard.press("Tab")
-    expect_focus(page, '[data-lesson="1"]')
+    assert page.evaluate("document.activeElement.dataset.lesson") == "1"
     page.keyboard.press("Enter")
     page.wait_for_selector("[data-deed]")
     page.focus("[data-deed]")
@@ -164,11 +164,11 @@ def test_by_keyboard_alone(open_page: Open) -> None:
     page.wait_for_selector('[data-link="us-eu"][data-state="cut"]')
     # The focus went on to the next deed, or to the panel.
     inside = "document.querySelector('#panel').contains(document.activeElement)"
-    page.wait_for_function(inside)
+    assert page.evaluate(inside)
     page.locator("[data-deed]:not(:disabled)").first.focus()
     page.keyboard.press("Enter")
     page.wait_for_selector('code:has-text("item tea")')
-    page.wait_for_function(inside)
+    assert page.evaluate(inside)
     for value in ("tea", "milk"):
         page.locator(f'[data-deed]:has-text("{value}")').focus()
         page.keyboard.press("Enter")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.console.browsing import CONTRAST, LAPTOP, PHONE, SHOTS, Open, expect_focus
+from tests.console.browsing import CONTRAST, LAPTOP, PHONE, SHOTS, Open
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,7 +68,7 @@ def test_by_keyboard_alone(open_page: Open) -> None:
     page.focus('#panel input[type="search"]')
     page.keyboard.type("observed")
     page.keyboard.press("Tab")
-    expect_focus(page, f'[data-scenario="{NAME}"]')
+    assert page.evaluate("document.activeElement.dataset.scenario") == NAME
     page.keyboard.press("Enter")
     page.wait_for_selector("#player[open]")
     shown(page, 1)
@@ -79,7 +79,7 @@ def test_by_keyboard_alone(open_page: Open) -> None:
     shown(page, 2)
     page.keyboard.press("Escape")
     page.wait_for_selector("#player:not([open])", state="attached")
-    expect_focus(page, f'[data-scenario="{NAME}"]')
+    assert page.evaluate("document.activeElement.dataset.scenario") == NAME
 
 
 def test_a_file_of_the_reader(open_page: Open, tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_file_of_the_reader(open_page: Open, tmp_path: Path) -> None:
     shown(page, 1)
     assert "expected 2" in page.inner_text("#player .problem")
     page.click("#player-close")
-    page.wait_for_selector('li:first-child [data-scenario]:has-text("Mine")')
+    page.wait_for_selector('.scenarios li:first-child [data-scenario]:text-is("Mine")')
     path.write_text("no table")
     page.set_input_files('#panel input[type="file"]', [])
     page.set_input_files('#panel input[type="file"]', path)
