@@ -219,7 +219,8 @@ def find(
     region has the name that the others leave for it, or else its address, and then the id 0.
 
     Raises:
-        CliError: No region answers, or one does not and `some_down` is not set; a wrong password.
+        CliError: No region answers, or one does not and `some_down` is not set; a wrong password;
+            a server that is no region.
     """
     if cluster is not None and at:
         raise UsageError("give --cluster or --at, not both")
@@ -236,18 +237,18 @@ def find(
     for place, address in enumerate(at):
         try:
             with RegionClient(address, password=password) as client:
-                facts = client.info("crdt")
+                facts = client.facts()
         except Unreachable as error:
             if not some_down:
                 raise
             down[place] = error
             places.append(RegionAddress(address, 0, address))
             continue
-        region_id = int(facts.get("crdt_region_id", 0))
-        same = next((one for one in places if one.region_id == region_id != 0), None)
+        region_id = int(facts["crdt_region_id"])
+        same = next((one for one in places if one.region_id == region_id), None)
         if same is not None:
             raise UsageError(f"--at: {same.resp} and {address} are one region, {same.name}")
-        places.append(RegionAddress(facts.get("crdt_region_name", address), region_id, address))
+        places.append(RegionAddress(facts["crdt_region_name"], region_id, address))
         unnamed |= members_of(facts)
     if len(down) == len(at):
         raise CliError("\n  ".join(["no region answers:", *map(str, down.values())]))

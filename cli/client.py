@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from anabranch.answers import info_of, members_of, vector_of
-from anabranch.cli.errors import Refused, Unreachable, WrongPassword, WrongRegion
+from anabranch.cli.errors import NoRegion, Refused, Unreachable, WrongPassword, WrongRegion
 from anabranch.cli.terminal import shown
 from anabranch.region.config import parse_address
 
@@ -94,7 +94,7 @@ class RegionClient:
         return f"{self.name} at {self.address}" if self.name else f"the region at {self.address}"
 
     def raw(self, *command: str | bytes | int) -> Any:
-        """The reply with bytes; raises Unreachable, Refused, or WrongRegion."""
+        """The reply with bytes; raises Unreachable, Refused, WrongRegion, or NoRegion."""
         return self.raw_many([command])[0]
 
     def raw_many(self, commands: Sequence[Sequence[str | bytes | int]]) -> list[Any]:
@@ -112,20 +112,33 @@ class RegionClient:
     def _require_region(self) -> None:
         """Raises WrongRegion if the region has another name or id than those given."""
         try:
-            facts = info_of(self._exchange([("INFO", "crdt")])[0])
+            facts = self.facts()
         except Refused:
             return
-        found, region_id = facts.get("crdt_region_name"), facts.get("crdt_region_id")
-        if found not in (None, self.name):
+        found, region_id = facts["crdt_region_name"], facts["crdt_region_id"]
+        if found != self.name:
             raise WrongRegion(
                 f"the region at {self.address} is {found}, not {self.name}:"
                 " correct the addresses or names in the cluster file"
             )
-        if self._region_id and region_id not in (None, str(self._region_id)):
+        if self._region_id and region_id != str(self._region_id):
             raise WrongRegion(
                 f"the region {self.name} at {self.address} has the id {region_id}, not"
                 f" {self._region_id}: correct the ids or addresses in the cluster file"
             )
+
+    def facts(self) -> dict[str, str]:
+        """The section `crdt` of INFO; raises as `raw` does, NoRegion if there is no such section.
+
+        It is asked whatever name the region has.
+        """
+        facts = info_of(self._exchange([("INFO", "crdt")])[0])
+        if "crdt_region_name" not in facts:
+            raise NoRegion(
+                f"the server at {self.address} is no region of anabranch: give the address for"
+                " clients of a region"
+            )
+        return facts
 
     def _exchange(self, commands: Sequence[Sequence[str | bytes | int]]) -> list[Any]:
         """Sends the commands; see `raw_many`."""

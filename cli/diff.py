@@ -15,17 +15,26 @@ from anabranch.cli.terminal import shell_word, shown
 from anabranch.plural import counted
 
 PAGE_ENTRIES = 1000
+# How often a key is compared while the regions change.
+LOOKS = 3
 SHOWN_MAX = 20
 
 
 class Side:
-    """One of the two regions: its client, and its vector and digest at the time of the command."""
+    """One of the two regions: its client, and its vector and digest at the time of a look."""
 
     def __init__(self, client: RegionClient) -> None:
         self.client = client
         self.name = client.name
         self.vector = client.vector()
         self.digest = client.digest()
+        # The region_ids of the members that this region calls lost.
+        self.lost = {peer.region_id for peer in client.peers() if peer.lost}
+
+    def looks_again(self) -> bool:
+        """Reads the vector again; returns whether it has changed since the last look."""
+        former, self.vector = self.vector, self.client.vector()
+        return self.vector != former
 
     def keys(self) -> set[bytes]:
         """All keys of the region."""
@@ -49,7 +58,7 @@ class Side:
 
 
 class OneSided:
-    """An entry that only one region, `holder`, has."""
+    """An entry that only one region, `holder`, had when its log was read."""
 
     def __init__(self, dot: tuple[int, int], entry_id: str, holder: Side, other: Side) -> None:
         self.dot = dot
@@ -57,15 +66,25 @@ class OneSided:
         self.holder = holder
         self.other = other
 
-    def why(self, names: dict[int, str]) -> str:
-        """The cause, as far as the two vectors show it."""
+    def why(self, names: dict[int, str], has_changed: bool) -> str:
+        """The cause, as far as the two vectors show it.
+
+        `has_changed`: a vector has changed while the logs were read.
+        """
         origin, counter = self.dot
         seen = self.other.vector.get(origin, 0)
+        if counter > seen and origin in self.other.lost:
+            return (
+                f"{self.other.name} calls {names.get(origin, origin)} lost, and has its effects up"
+                f" to {seen}: it takes no more of them"
+            )
         if counter > seen:
             return (
                 f"{self.other.name} has not received it yet"
                 f" (it has {names.get(origin, origin)}'s effects up to {seen})"
             )
+        if has_changed:
+            return "the regions have changed while they were compared"
         if self.holder.vector == self.other.vector:
             return (
                 "both regions have applied the same effects:"
@@ -93,6 +112,24 @@ def compare_logs(left: Side, right: Side, key: bytes, region_id: int) -> Iterato
             one, other = next(ours, None), next(theirs, None)
 
 
+def _alone(left: Side, right: Side, key: bytes) -> tuple[list[OneSided], int]:
+    """The first entries of a key that only one side has, and how many there are."""
+    found: list[OneSided] = []
+    count = 0
+    for region_id in sorted(left.vector.keys() | right.vector.keys()):
+        for one in compare_logs(left, right, key, region_id):
+            count += 1
+            if count <= SHOWN_MAX:
+                found.append(one)
+    return found, count
+
+
+def _have_changed(left: Side, right: Side) -> bool:
+    """Whether one of the vectors has changed since the last look. Both are read again."""
+    changes = [side.looks_again() for side in (left, right)]
+    return any(changes)
+
+
 def _groups(side: Side, key: bytes) -> set[str]:
     if not side.client.raw("EXISTS", key):
         return set()
@@ -104,16 +141,20 @@ def _expiry(at_ms: int) -> str:
 
 
 def _compare_key(left: Side, right: Side, key: bytes, names: dict[int, str]) -> list[str]:
-    made, count = [], 0
-    for region_id in sorted(left.vector.keys() | right.vector.keys()):
-        for found in compare_logs(left, right, key, region_id):
-            count += 1
-            if count <= SHOWN_MAX:
-                dot = f"({names.get(found.dot[0], found.dot[0])}, {found.dot[1]})"
-                made.append(
-                    f"  only {found.holder.name}: entry {found.entry_id}, dot {dot}:"
-                    f" {found.why(names)}"
-                )
+    """The differences in a key, a line each; none if the regions have become equal meanwhile."""
+    for _ in range(LOOKS):
+        alone, count = _alone(left, right, key)
+        has_changed = _have_changed(left, right)
+        if left.client.digest(key) == right.client.digest(key):
+            return []
+        if not has_changed:
+            break
+    made = [
+        f"  only {found.holder.name}: entry {found.entry_id}, dot"
+        f" ({names.get(found.dot[0], found.dot[0])}, {found.dot[1]}):"
+        f" {found.why(names, has_changed)}"
+        for found in alone
+    ]
     if count > SHOWN_MAX:
         made.append(f"  … and {counted(count - SHOWN_MAX, 'more entry', 'more entries')}")
     ours, theirs = _groups(left, key), _groups(right, key)
@@ -170,11 +211,21 @@ def diff(
             if missing:
                 listed = ", ".join(f"{count} of {name}" for name, count in missing.items())
                 print(f"{side.name} lacks effects that {counterpart.name} has: {listed}")
+        has_told = False
         for each in differing:
-            print(f"{shown(each)}:")
-            print("\n".join(_compare_key(*sides, each, names)))
-    if differing or (name is None and sides[0].digest != sides[1].digest):
-        raise typer.Exit(1)
+            lines = _compare_key(*sides, each, names)
+            if lines:
+                has_told = True
+                print("\n".join([f"{shown(each)}:", *lines]))
+        if has_told:
+            raise typer.Exit(1)
+        if name is None and one.digest() != other.digest():
+            print(
+                "the regions have changed while they were compared: no key differs any more"
+                if _have_changed(*sides)
+                else "no key that can be read differs, but the digests do: expired keys may differ"
+            )
+            raise typer.Exit(1)
     print(
         f"{here.name} and {there.name} hold the same"
         + (f" in {shown(name)}" if name is not None else "")

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 
 class CliError(Exception):
-    """Ends the command with its text and exit code 1: the cluster or the machine is at fault."""
+    """Ends the command with its text and exit code 1: the cluster or the machine is at fault.
+
+    `region_state` is what a table says of a region that could not be asked because of this error.
+    """
 
     exit_code = 1
+    region_state = "unreachable"
 
 
 class UsageError(CliError):
@@ -22,10 +26,22 @@ class Unreachable(CliError):
 class Refused(CliError):
     """A region answered with an error."""
 
+    region_state = "refused"
+
 
 class WrongRegion(CliError):
     """A region has another name or id than the cluster file gives its address."""
 
+    region_state = "other region"
+
+
+class NoRegion(CliError):
+    """A server speaks the Redis protocol and is no region of anabranch."""
+
+    region_state = "no region"
+
 
 class WrongPassword(Refused):
     """A region asks for a password, or refuses the one that it was given."""
+
+    region_state = "no access"

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from anabranch.answers import listed_vector, members_of
 from anabranch.cli.addresses import RegionAddress
 from anabranch.cli.client import PeerFacts
-from anabranch.cli.errors import CliError, WrongPassword
+from anabranch.cli.errors import CliError
 
 # The state of a region whose commits fail, as INFO names it.
 FAILED = "failed"
@@ -19,7 +19,7 @@ class RegionFacts:
     def __init__(self, place: RegionAddress) -> None:
         self.place = place
         self.error = ""
-        self.asks_password = False
+        self.error_state = "unreachable"
         self.vector: dict[int, int] = {}
         self.digest = ""
         self.peers: list[PeerFacts] = []
@@ -27,9 +27,9 @@ class RegionFacts:
 
     @property
     def state(self) -> str:
-        """starting, serving, recovery, failed, unreachable or "no access" (wrong password)."""
+        """starting, serving, recovery or failed; if the region could not be asked, why."""
         if self.error:
-            return "no access" if self.asks_password else "unreachable"
+            return self.error_state
         return self.info.get("crdt_state", "serving")
 
     @property
@@ -67,7 +67,7 @@ def ask(place: RegionAddress, password: str | None) -> RegionFacts:
             _ask_for_state(facts, password)
     except CliError as error:
         facts.error = str(error)
-        facts.asks_password = isinstance(error, WrongPassword)
+        facts.error_state = error.region_state
     if facts.state == FAILED:
         facts.vector = listed_vector(facts.info.get("crdt_disk_vector", ""))
     return facts

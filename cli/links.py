@@ -300,12 +300,13 @@ def flap(
     """
     links = Links(cluster, at, password)
     directions = links.directions(one, other, one_way)
+    flapping = link_flapping.Flapping(links.control, directions)
     print(
         f"flapping for {seconds:g} s, {down_ms} ms cut and {up_ms} ms whole:"
         f" {_drawn(directions, '—✂—')}",
         flush=True,
     )
-    cuts = link_flapping.Flapping(links.control, directions).run(up_ms, down_ms, seconds)
+    cuts = flapping.run(up_ms, down_ms, seconds)
     print(f"mended after {cuts} {'cut' if cuts == 1 else 'cuts'}: {_drawn(directions, '———')}")
 
 

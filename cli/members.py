@@ -56,5 +56,5 @@ def lost(
             print(f"{place.name}: {error}")
     if failed:
         raise CliError(
-            f"not told: {', '.join(failed)}; repeat the command once these regions can be reached"
+            f"not told: {', '.join(failed)}; repeat the command once these regions answer it"
         )

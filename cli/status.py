@@ -14,7 +14,7 @@ import typer
 
 from anabranch.answers import members_of
 from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, find
-from anabranch.cli.errors import CliError
+from anabranch.cli.errors import CliError, WrongPassword
 from anabranch.cli.facts import RegionFacts, ask_all, lack
 from anabranch.cli.problems import problems
 from anabranch.cli.terminal import table, width
@@ -159,7 +159,7 @@ def status(
     is one) or no cluster is found, and with 2 if an argument is wrong.
     """
     regions = ask_all(find(cluster, at, password, some_down=True), password)
-    if all(region.asks_password for region in regions):
+    if all(region.state == WrongPassword.region_state for region in regions):
         raise CliError(regions[0].error)
     if json:
         print(json_format.dumps(as_json(regions), indent=2))

@@ -12,7 +12,7 @@ from typing import Final
 import typer
 
 from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, RegionAddress, find
-from anabranch.cli.errors import CliError, WrongPassword
+from anabranch.cli.errors import CliError
 from anabranch.cli.interrupting import Interruption
 from anabranch.cli.terminal import coloured, harmless, table
 from anabranch.plural import counted
@@ -31,13 +31,13 @@ class Sample:
         self.at_s = at_s
         self.info: dict[str, str] = {}
         self.error = ""
-        self.asks_password = False
+        self.error_state = "unreachable"
 
     @property
     def state(self) -> str:
         """The state of the region in a word."""
         if self.error:
-            return "no access" if self.asks_password else "unreachable"
+            return self.error_state
         return self.info.get("crdt_state", "?")
 
     def number(self, field: str) -> int:
@@ -62,7 +62,7 @@ def sample(place: RegionAddress, password: str | None) -> Sample:
             made.info = client.info("default")
     except CliError as error:
         made.error = str(error)
-        made.asks_password = isinstance(error, WrongPassword)
+        made.error_state = error.region_state
     made.at_s = time.monotonic()
     return made
 

@@ -51,13 +51,15 @@ class LiveGroup:
         """As `GroupView.status`."""
         if dot in self._pending:
             return "pending", self._pending[dot]
-        if self._acked.contains(dot):
+        is_below = dot[1] <= self._floors.get(dot[0], 0)
+        # After a SETID to below it, an acknowledged entry is delivered again.
+        if self._acked.contains(dot) and (self._given.contains(dot) or is_below):
             return "acked", ""
         if dot in self._dropped:
             return "dropped", ""
         if self._given.contains(dot):
             return "done", ""
-        return ("below" if dot[1] <= self._floors.get(dot[0], 0) else "open"), ""
+        return ("below" if is_below else "open"), ""
 
     def facts(self) -> Facts:
         """As `GroupView.facts`."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import Collection
 from typing import Any, Final, NamedTuple
 
 from anabranch.console.regions import Refused, Region, RegionDown, Word
@@ -68,12 +69,17 @@ class LongKeys:
         return self._by_handle[name]
 
 
-async def keys(regions: list[Region], wanted: str, long_keys: LongKeys) -> Facts:
+async def keys(
+    regions: list[Region], wanted: str, long_keys: LongKeys, down: Collection[Region] = ()
+) -> Facts:
     """At most `KEYS` keys by name: the regions that hold each, and its entries there.
 
     A scan that finds too little ends after a bounded number of calls; `is_whole` is then False.
-    `silent` has the regions that did not answer: what only they hold is not here.
+    `silent` has the regions that did not answer: what only they hold is not here. Those in `down`
+    are not asked, because they would keep the others waiting.
     """
+    away = [region.name for region in regions if region in down]
+    regions = [region for region in regions if region not in down]
     found = await asyncio.gather(*(_scan(region, pattern_of(wanted)) for region in regions))
     names: set[bytes] = set()
     for one in found:
@@ -93,9 +99,8 @@ async def keys(regions: list[Region], wanted: str, long_keys: LongKeys) -> Facts
             for name in shown_names
         ],
         "is_whole": len(names) <= KEYS and all(one.is_whole for one in found),
-        "silent": [
-            region.name for region, one in zip(regions, found, strict=True) if one.is_silent
-        ],
+        "silent": away
+        + [region.name for region, one in zip(regions, found, strict=True) if one.is_silent],
     }
 
 

@@ -33,6 +33,8 @@ END_PATIENCE_S: Final = 0.5
 # The shortest time between two looks at a stream, and at the keys.
 LOOK_S: Final = 0.05
 KEYS_S: Final = 1.0
+# The time after which a region that did not answer a look is asked again, though nothing changed.
+AGAIN_S: Final = 1.0
 PAGES_MAX: Final = 64
 _HEADERS: Final = [(b"content-type", b"text/event-stream; charset=utf-8")]
 
@@ -68,7 +70,8 @@ class Feed:
         self._watcher: Final = watcher
         self._last: Final[dict[str, Facts]] = {}
         self._signature: object = None
-        self._looked_s = 0.0
+        # Before this time the stream is not looked at again.
+        self._next_look_s = 0.0
         # Effects that all regions had applied at the last look.
         self._effects = 0
         self._keys_s = 0.0
@@ -87,7 +90,7 @@ class Feed:
 
     def _look_in_s(self) -> float:
         """How long to wait before the next look at the stream."""
-        return max(self._looked_s + LOOK_S - time.monotonic(), self._pace.pause_s(), 0.0)
+        return max(self._next_look_s - time.monotonic(), self._pace.pause_s(), 0.0)
 
     async def events(self) -> AsyncIterator[tuple[str, Facts]]:
         """The events that are due now, each as soon as it is known."""
@@ -105,8 +108,10 @@ class Feed:
             if self._is_new("stream", stream):
                 yield "stream", stream
         if self._are_keys_due and time.monotonic() - self._keys_s >= KEYS_S:
-            found = await keys(self._regions, self._wanted.wanted_keys, self._long_keys)
-            self._are_keys_due = False
+            wanted_keys = self._wanted.wanted_keys
+            down = self._down(states)
+            found = await keys(self._regions, wanted_keys, self._long_keys, down)
+            self._are_keys_due = len(found["silent"]) > len(down)
             self._keys_s = time.monotonic()
             if self._is_new("keys", found):
                 yield "keys", found
@@ -122,12 +127,22 @@ class Feed:
         effects = sum(state.effects for state in states)
         began_s = self._pace.begin(effects - self._effects if self._effects else 0)
         self._effects = effects
-        look = await self._streams.look(self._wanted.regions, names_of(states), window)
+        regions, down = self._wanted.regions, self._down(states)
+        look = await self._streams.look(regions, names_of(states), window, down)
         self._pace.end(began_s)
-        self._looked_s = time.monotonic()
+        # A region that is back may show no change any more: it had caught up when the pulse reached
+        # it, and only then its connection of before turned out to be closed.
+        views = zip(look.facts["regions"], regions, strict=True)
+        self._is_look_due = any(view["error"] and region not in down for view, region in views)
+        self._next_look_s = time.monotonic() + (AGAIN_S if self._is_look_due else LOOK_S)
         if look.unread and self._reading is None:
             self._reading = asyncio.create_task(self._read(look))
         return look.facts
+
+    def _down(self, states: list[RegionState]) -> dict[Region, str]:
+        """The regions that did not answer the last question of the pulse, with their errors."""
+        pairs = zip(self._regions, states, strict=True)
+        return {region: state.error for region, state in pairs if state.error}
 
     async def _read(self, look: Look) -> None:
         """Reads logs beside the events, because that may take long."""
@@ -202,22 +217,18 @@ class Live:
                 self._pace,
             )
             try:
+                sent_s = time.monotonic()
                 while True:
-                    await self._step(feed, watcher, send)
+                    await watcher.wait(feed.pause_s())
+                    async for name, facts in feed.events():
+                        data = json.dumps(facts, separators=(",", ":"))
+                        await _sent(send, f"event: {name}\ndata: {data}\n\n")
+                        sent_s = time.monotonic()
+                    if time.monotonic() >= sent_s + KEEP_ALIVE_S:
+                        await _sent(send, ": still here\n\n")
+                        sent_s = time.monotonic()
             finally:
                 feed.close()
-
-    @staticmethod
-    async def _step(feed: Feed, watcher: Watcher, send: Send) -> None:
-        pause_s = feed.pause_s()
-        has_changed = await watcher.wait(pause_s)
-        has_sent = False
-        async for name, facts in feed.events():
-            data = json.dumps(facts, separators=(",", ":"))
-            await _sent(send, f"event: {name}\ndata: {data}\n\n")
-            has_sent = True
-        if not (has_sent or has_changed or pause_s < KEEP_ALIVE_S):
-            await _sent(send, ": still here\n\n")
 
 
 async def _sent(send: Send, text: str) -> None:

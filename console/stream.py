@@ -6,6 +6,7 @@ All parts of one region's view come from one transaction, so they fit together.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any, Final
 
 from anabranch.answers import info_of, listed_vector, vector_of
@@ -26,6 +27,7 @@ _PROBE: Final = 3
 _PENDING: Final = 500
 # Entries of one log that are asked for, in windows: more came between two questions.
 _BURST: Final = 4
+_NONE_DOWN: Final[Mapping[Region, str]] = {}
 # Keys whose removals are remembered.
 _TAILS: Final = 64
 
@@ -88,26 +90,33 @@ class Streams:
         # Bytes of the newest entries of a key, on average.
         self._averages: Final[dict[bytes, int]] = {}
 
-    async def look(self, regions: list[Region], names: dict[int, str], window: Window) -> Look:
+    async def look(
+        self,
+        regions: list[Region],
+        names: dict[int, str],
+        window: Window,
+        down: Mapping[Region, str] = _NONE_DOWN,
+    ) -> Look:
         """The rows of a window, newest first, and the stream as a whole.
 
         `names` are those of all regions, by region_id. A region that does not answer has an error
-        in its place.
+        in its place. `down`: those that are not asked, because they would keep the others waiting,
+        with their errors.
         """
+        up = [region for region in regions if region not in down]
         if window.key not in self._averages:
             while len(self._averages) >= _TAILS:
                 del self._averages[next(iter(self._averages))]
-            found = await asyncio.gather(*(_average(region, window) for region in regions))
+            found = await asyncio.gather(*(_average(region, window) for region in up))
             self._averages[window.key] = max(found, default=0)
         average = self._averages[window.key]
-        bounds = await asyncio.gather(*(_bounds(region, window, average) for region in regions))
-        low = max((bound.low for bound in bounds), default=0)
-        self._averages[window.key] = max((bound.average for bound in bounds), default=0)
+        begins = await asyncio.gather(*(_bounds(region, window, average) for region in up))
+        bounds = dict(zip(up, begins, strict=True))
+        bounds |= {region: _Bounds(0, 0, error) for region, error in down.items()}
+        low = max((bound.low for bound in bounds.values()), default=0)
+        self._averages[window.key] = max((bound.average for bound in bounds.values()), default=0)
         looked = await asyncio.gather(
-            *(
-                self._view(region, bound.error, names, window, low)
-                for region, bound in zip(regions, bounds, strict=True)
-            )
+            *(self._view(region, bounds[region].error, names, window, low) for region in regions)
         )
         views = [view for view, _ in looked]
         shown, are_older_left = rows(views, low, window.count)

@@ -70,14 +70,21 @@ class Tail:
         Those whose removal was not read yet are among them: the region has applied the add, and
         the entry is not there. Their act is empty.
         """
+        # Outside of these bounds the view tells nothing of an entry.
         found = {
             dot: Removed(entry, "")
             for dot, entry in self._entries.items()
-            if dot not in view.entries and view.status(dot) == "removed"
+            if low <= entry.number <= high
+            and dot not in view.entries
+            and view.status(dot) == "removed"
         }
         self._unread = dict(found)
-        found.update((dot, gone) for dot, gone in self.removed.items() if dot not in view.entries)
-        return {dot: gone for dot, gone in found.items() if low <= gone.entry.number <= high}
+        found.update(
+            (dot, gone)
+            for dot, gone in self.removed.items()
+            if low <= gone.entry.number <= high and dot not in view.entries
+        )
+        return found
 
     async def read(
         self, region: Region, key: bytes, info: dict[str, str], names: Names, signature: object

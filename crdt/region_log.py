@@ -6,7 +6,7 @@ counters ascend together, so a prefix by ID is a prefix by counter and the rever
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Final, Optional
 
 from mypy_extensions import mypyc_attr
 
@@ -14,6 +14,10 @@ from anabranch.crdt.adds import Adds, AddsPiece
 from anabranch.crdt.log_nodes import LogNodes
 from anabranch.crdt.node import PackedNode, names_end
 from anabranch.crdt.scan import DELETED, SAME_NAMES, Scan, words
+
+# A run is cut by the sizes of entries that follow another. The first entry of a node has its ID in
+# full, so a node may be larger than the limit by less than this.
+_HEAD_BYTES: Final = 32
 
 
 class NodeLimits:
@@ -149,7 +153,7 @@ class RegionLog(LogNodes):
     ) -> None:
         limits = self.limits
         if (limits.max_entries and count > limits.max_entries) or (
-            limits.max_bytes and count > 1 and len(data) > limits.max_bytes
+            limits.max_bytes and count > 1 and len(data) > limits.max_bytes + _HEAD_BYTES
         ):
             # The region that cut the run has other limits.
             self._append_each(names, data, base_counter)

@@ -193,7 +193,7 @@ class Adder:
                 # In their order: the oldest first.
                 self._to_send.extendleft(reversed(self._sent))
                 self._sent.clear()
-                self._rotation.failed(str(error))
+                self._rotation.failed(error)
 
     def _close(self) -> None:
         if self._connection is not None:

@@ -136,10 +136,7 @@ class BatchMaker:
                     f"a value of the field '{field.name}' in stream '{self._stream}' is not of "
                     f"type {field.type} (mode FAILFAST): {error}"
                 ) from None
-        # One value at a time: those that do not fit become null.
-        return pa.chunked_array(
-            [_fitting(found.slice(row, 1), field.type) for row in range(rows)], type=field.type
-        ).combine_chunks()
+        return pa.chunked_array(_fitting(found, field.type), type=field.type).combine_chunks()
 
 
 def _array(
@@ -199,9 +196,15 @@ def _check_range(texts: pa.Array, values: pa.Array) -> None:
         raise pa.ArrowInvalid(f"the number '{text:.100}' is beyond the range of {values.type}")
 
 
-def _fitting(found: pa.Array, kind: pa.DataType) -> pa.Array:
-    """One value as a type, or null if it does not fit."""
+def _fitting(found: pa.Array, kind: pa.DataType) -> list[pa.Array]:
+    """Values as a type, in pieces; those that do not fit become null.
+
+    Halves are tried again, so a few values that do not fit cost little.
+    """
     try:
-        return _converted(found, kind)
+        return [_converted(found, kind)]
     except pa.ArrowInvalid:
-        return pa.nulls(1, kind)
+        if len(found) == 1:
+            return [pa.nulls(1, kind)]
+        half = len(found) // 2
+        return [*_fitting(found.slice(0, half), kind), *_fitting(found.slice(half), kind)]

@@ -91,7 +91,7 @@ class Bounds:
             if after < end:
                 after, end = self._by_time(one, after, end, regions)
             if after < end:
-                found.append(Range(one.stream, one.region, after, end))
+                found.append(one.part(after, end))
         return found
 
     def _by_time(self, one: Range, after: int, end: int, regions: Regions) -> tuple[int, int]:

@@ -217,6 +217,12 @@ class SourceOptions(RegionOptions):
                 "give earliest or JSON"
             )
 
+        if not is_streaming and self._given.get("endingoffsets", "").strip() == "earliest":
+            raise OptionError(
+                "endingOffsets: a batch query that ends at earliest reads nothing; "
+                "give latest or JSON"
+            )
+
     def names_stream(self, stream: str) -> bool:
         """Whether the option `streams` names a stream.
 

@@ -5,7 +5,7 @@ All functions ask `Regions`, so they run on the driver.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable
 from typing import Final, Optional
 
 from anabranch.pipeline.errors import DataLossError, OptionError, PipelineError
@@ -20,7 +20,7 @@ from anabranch.pipeline.offsets import (
     sorted_offset,
 )
 from anabranch.pipeline.options import SourceOptions, is_glob
-from anabranch.pipeline.regions import LogFacts, Part, Regions
+from anabranch.pipeline.regions import LogFacts, Part, Regions, own_end
 from anabranch.pipeline.resp import printable
 
 # Bytes of one region log that one task reads, unless `minPartitions` asks for smaller parts.
@@ -30,13 +30,24 @@ PIECE_BYTES: Final = 1 << 20
 
 
 class Range:
-    """The entries of one region log with after < counter ≤ end, which one task reads."""
+    """The entries of one region log with after < counter ≤ end, which one task reads.
 
-    def __init__(self, stream: str, region: str, after: int, end: int) -> None:
+    `is_new`: the query has read nothing of the stream before. It begins where the stream is
+    trimmed, so what was trimmed is no loss. The region that planned may have lacked the trimming.
+    """
+
+    def __init__(
+        self, stream: str, region: str, after: int, end: int, is_new: bool = False
+    ) -> None:
         self.stream: Final = stream
         self.region: Final = region
         self.after: Final = after
         self.end: Final = end
+        self.is_new: Final = is_new
+
+    def part(self, after: int, end: int) -> Range:
+        """The entries of this range with after < counter ≤ end; only the first part can be new."""
+        return Range(self.stream, self.region, after, end, self.is_new and after == self.after)
 
     def __repr__(self) -> str:
         return f"the log of {self.region} in {self.stream}, ({self.after}, {self.end}]"
@@ -51,14 +62,18 @@ class Planner:
 
     # -- which streams, and how far they reach
 
-    def streams(self) -> dict[str, list[LogFacts]]:
-        """The logs of each stream that is there. Raises PipelineError for a name that is not."""
+    def streams(self, reached: Collection[str] = ()) -> dict[str, list[LogFacts]]:
+        """The logs of each stream that is there.
+
+        Raises PipelineError for a name that is neither there nor among `reached`, the streams that
+        were read before.
+        """
         found: dict[str, list[LogFacts]] = {}
         for stream in self.regions.stream_names():
             logs = self.regions.logs(stream)
             if logs is not None:
                 found[stream] = logs
-        self._check_named(found)
+        self._check_named(found, reached)
         return found
 
     def start(self) -> Offset:
@@ -106,7 +121,8 @@ class Planner:
         """The maximum of `start` and what the region that answers has applied.
 
         A region that answers instead of another may have applied less: the offset never goes back.
-        A stream that the options no longer name stays where it was.
+        A stream that the options no longer name stays where it was. Raises DataLossError if the
+        region that answers has issued fewer effects than were read of it (`failOnDataLoss`).
         """
         found: Offset = {}
         kept = {stream for stream in start if self.options.names_stream(stream)}
@@ -114,13 +130,27 @@ class Planner:
             logs = self.regions.logs(stream)
             if logs is not None:
                 found[stream] = {facts.region: _reached(facts, start.get(stream)) for facts in logs}
+                self._check_history(stream, logs, start.get(stream, {}))
             elif stream in kept:
                 self._is_gone(stream, start[stream])
         if start:
             self._check_named(found, start)
         return joined(start, found)
 
-    def _check_named(self, *there: Mapping[str, object]) -> None:
+    def _check_history(self, stream: str, logs: list[LogFacts], start: dict[str, int]) -> None:
+        """Raises DataLossError if the region that answers has lost effects of its own.
+
+        What it lacks of other regions may still come. Its own effects do not, unless it is in
+        recovery.
+        """
+        is_behind = any(one.applied < start.get(one.region, 0) for one in logs)
+        if not is_behind or not self.options.fail_on_loss:
+            return
+        own = own_end(self.regions.info())
+        if own is not None and own[1] < start.get(own[0], 0):
+            raise _other_history(stream, start[own[0]], *own)
+
+    def _check_named(self, *there: Collection[str]) -> None:
         """Raises PipelineError for a stream that is named, no glob, and not in `there`."""
         for name in self.options.streams:
             if not is_glob(name) and not any(name in streams for streams in there):
@@ -148,7 +178,7 @@ class Planner:
         The logs of a stream that `start` does not name begin where they were trimmed. A log of
         another stream that it does not name begins at 0: all of it is to be read.
         """
-        return ranges(self._begin(start, end), end)
+        return ranges(self._begin(start, end), end, end.keys() - start.keys())
 
     def _begin(self, start: Offset, end: Offset) -> Offset:
         begin = dict(start)
@@ -167,12 +197,11 @@ class Planner:
         """
         waiting: list[tuple[Range, int]] = []
         begin = self._begin(start, end)
-        for stream, group in _by_stream(ranges(begin, end)).items():
-            if self.regions.logs(stream) is None:
-                continue  # It is gone, or not there yet: `partitions` decides.
-            for one in group:
-                # One more than the limit tells a log that fits from one that goes on.
-                waiting.append((one, self._first(one, entries_max + 1).entries))
+        for group in _by_stream(ranges(begin, end)).values():
+            # One more than the limit tells a log that fits from one that goes on.
+            parts = {one: self._first(one, entries_max + 1) for one in group}
+            # Without parts it is gone, or not there yet: `partitions` decides.
+            waiting += [(one, part.entries) for one, part in parts.items() if part is not None]
         total = sum(entries for _, entries in waiting)
         if total <= entries_max:
             return end
@@ -185,11 +214,12 @@ class Planner:
         for one, entries in sorted(waiting, key=lambda pair: pair[1]):
             share = min(-(-entries_max * entries // total), left)
             left -= share
-            cut = self._first(one, share).counter if share else one.after
+            part = self._first(one, share) if share else None
+            cut = one.after if part is None else part.counter
             result.setdefault(one.stream, {})[one.region] = cut
         return sorted_offset(result)
 
-    def _first(self, one: Range, count: int) -> Part:
+    def _first(self, one: Range, count: int) -> Optional[Part]:
         return self.regions.first_entries(one.stream, one.region, one.after, one.end, count)
 
     # -- partitions
@@ -205,11 +235,13 @@ class Planner:
                 applied.update(self._applied(logs, group))
             elif not self._is_gone(stream, {one.region: one.end for one in group}):
                 whole += group
-        pieces = {one: self._pieces(one, PIECE_BYTES) for one in applied}
+        pieces = self._pieces(applied, PIECE_BYTES)
         total = sum(part.size for parts in pieces.values() for part in parts)
         size = min(PARTITION_BYTES, max(total // self.options.partitions_min, 1))
         if size < 4 * PIECE_BYTES and len(pieces) < self.options.partitions_min:
-            pieces = {one: self._pieces(one, size) for one in applied}
+            pieces = self._pieces(pieces, size)
+        # A stream that is gone since its logs were told has no pieces. Its tasks tell of that.
+        whole += [one for one in applied if one not in pieces]
         return whole + [
             cut for one, parts in pieces.items() for cut in grouped(one, parts, size, applied[one])
         ]
@@ -221,14 +253,23 @@ class Planner:
         for one in wanted:
             facts = of_region.get(one.region)
             if facts is None:
-                continue
+                raise PipelineError(
+                    f"the query has read the log of {one.region}, and the regions are "
+                    f"{', '.join(of_region)}: its checkpoint is of another cluster"
+                )
             applied[one] = facts.applied
-            if facts.trimmed > one.after and self.options.fail_on_loss:
+            if facts.trimmed > one.after and not one.is_new and self.options.fail_on_loss:
                 raise trimmed_early(one, one.after, facts.trimmed)
         return applied
 
-    def _pieces(self, one: Range, size: int) -> list[Part]:
-        return self.regions.parts(one.stream, one.region, one.after, one.end, "BYTES", size)
+    def _pieces(self, wanted: Iterable[Range], size: int) -> dict[Range, list[Part]]:
+        """The pieces of ranges, without those of streams that are gone."""
+        found: dict[Range, list[Part]] = {}
+        for one in wanted:
+            parts = self.regions.parts(one.stream, one.region, one.after, one.end, "BYTES", size)
+            if parts is not None:
+                found[one] = parts
+        return found
 
 
 def _by_stream(wanted: list[Range]) -> dict[str, list[Range]]:
@@ -251,7 +292,7 @@ def grouped(one: Range, parts: list[Part], size: int, applied: int) -> list[Rang
         collected += part.size
         if collected * 4 >= size * 3 or part.counter == one.end:
             if entries or applied < part.counter:
-                found.append(Range(one.stream, one.region, after, part.counter))
+                found.append(one.part(after, part.counter))
             after, entries, collected = part.counter, 0, 0
     return found
 
@@ -288,6 +329,16 @@ def _above_the_end(stream: str, given: int, facts: LogFacts) -> OptionError:
     )
 
 
+def _other_history(stream: str, reached: int, region: str, end: int) -> DataLossError:
+    """The error for a region that has issued fewer effects than were read of its log."""
+    return DataLossError(
+        f"the log of {region} in '{printable(stream)}' was read up to {reached}, and "
+        f"{region} has effects up to {end}: the cluster was made anew, or "
+        f"{region} was restored from a backup. The query would skip what {region} adds "
+        f"up to {reached}. Give it a new checkpoint; with failOnDataLoss false it goes on"
+    )
+
+
 def _gone(stream: str) -> DataLossError:
     return DataLossError(
         f"the stream '{printable(stream)}' is gone: it was deleted, or it expired. Entries that "
@@ -295,10 +346,13 @@ def _gone(stream: str) -> DataLossError:
     )
 
 
-def ranges(start: Offset, end: Offset) -> list[Range]:
-    """The ranges between two offsets; a log that `start` does not name begins at 0."""
+def ranges(start: Offset, end: Offset, new: Collection[str] = ()) -> list[Range]:
+    """The ranges between two offsets; a log that `start` does not name begins at 0.
+
+    `new`: the streams of which the query has read nothing.
+    """
     return [
-        Range(stream, region, start.get(stream, {}).get(region, 0), counter)
+        Range(stream, region, start.get(stream, {}).get(region, 0), counter, stream in new)
         for stream, logs in sorted(end.items())
         for region, counter in sorted(logs.items())
         if counter > start.get(stream, {}).get(region, 0)
@@ -322,11 +376,11 @@ def _reached(facts: LogFacts, begin: Optional[dict[str, int]]) -> int:
 
     The counters of a region count its effects in all streams. A log that has nothing new stays
     where it was. Otherwise each effect in another stream would make a micro-batch without entries,
-    and a query that writes to the same cluster would never rest.
+    and a query that writes to the same cluster would never rest. So a log of a new stream without
+    entries stays at 0: a region that has applied all of it, and lacks the stream, would say that
+    the stream is gone.
     """
-    if begin is None:
-        return facts.applied
-    reached = begin.get(facts.region, 0)
+    reached = (begin or {}).get(facts.region, 0)
     return facts.applied if max(facts.last, facts.trimmed) > reached else reached
 
 

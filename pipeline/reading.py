@@ -61,7 +61,7 @@ def answers(wanted: Range, options: SourceOptions) -> Iterator[bytes]:
                 rotation.progressed()
         except RegionGone as error:
             behind.clear()
-            rotation.failed(str(error))
+            rotation.failed(error)
         except RefusedCommand as error:
             if not error.is_no_key():
                 raise refusal(str(error)) from None
@@ -82,7 +82,8 @@ def _rest(
     _request(connection, wanted, reached, options)
     while reached < wanted.end:
         counter, trimmed, answer = _received(connection)
-        if trimmed > reached and options.fail_on_loss:
+        is_read = reached > wanted.after or not wanted.is_new
+        if trimmed > reached and is_read and options.fail_on_loss:
             raise trimmed_early(wanted, reached, trimmed)
         if counter < wanted.end:
             # The region works on the next answer while this one is decoded.
@@ -130,7 +131,7 @@ def _still_wanted(
         if applied < wanted.end:
             if options.fail_on_loss:
                 raise lost_before(wanted, applied) from None
-            wanted = Range(wanted.stream, wanted.region, wanted.after, applied)
+            wanted = wanted.part(wanted.after, applied)
         rotation.progressed()
     return wanted
 

@@ -2,17 +2,17 @@
 
 Driver and executors go round the endpoints in the same way: the read region first, then the others,
 again and again until one answers or `timeoutSeconds` have passed since the first of failures in a
-row.
+row. A process begins with no endpoint that was silent there lately.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final, Optional, TypeVar
 
-from anabranch.answers import members_of
+from anabranch.answers import listed_vector, members_of
 from anabranch.pipeline.errors import PipelineError, RegionsError
 from anabranch.pipeline.options import Endpoint, RegionOptions, SourceOptions, is_glob
 from anabranch.pipeline.resp import (
@@ -36,6 +36,11 @@ Call = Callable[..., Reply]
 
 # Pause after no endpoint answered.
 _PAUSE_S: Final = 0.2
+# For so long no rotation begins with an endpoint that did not answer in time.
+_SILENT_S: Final = 300.0
+# Endpoint → when that ends, by the monotonic clock. It holds for this process: Spark runs many
+# tasks in one, and each would wait anew for a region that hangs.
+_silent_until_s: Final[dict[str, float]] = {}
 _SCAN_COUNT: Final = 1000
 
 
@@ -45,7 +50,7 @@ class Rotation:
     def __init__(self, options: RegionOptions) -> None:
         self._options: Final = options
         self._password: Final = options.password()
-        self._number = 0
+        self._number = _first_not_silent(options.endpoints)
         self._failed_in_row = 0
         self._deadline_s = 0.0
         # The newest reason by endpoint.
@@ -54,19 +59,22 @@ class Rotation:
     def progressed(self) -> None:
         """Notes that a region did what was asked."""
         self._failed_in_row = 0
+        _silent_until_s.pop(str(self.endpoint), None)
 
     @property
     def endpoint(self) -> Endpoint:
         """The endpoint that is asked now."""
         return self._options.endpoints[self._number]
 
-    def failed(self, reason: str) -> None:
+    def failed(self, reason: str | Exception) -> None:
         """Goes on to the next endpoint; raises RegionsError if the time is over."""
         endpoints = self._options.endpoints
+        if isinstance(reason, NoAnswer):
+            _silent_until_s[str(self.endpoint)] = time.monotonic() + _SILENT_S
         if not self._failed_in_row:
             # Since the last answer nobody may have asked.
             self._deadline_s = time.monotonic() + self._options.timeout_s
-        self._reasons[str(endpoints[self._number])] = reason
+        self._reasons[str(self.endpoint)] = str(reason)
         self._number = (self._number + 1) % len(endpoints)
         self._failed_in_row += 1
         if self._failed_in_row % len(endpoints) == 0:
@@ -90,7 +98,7 @@ class Rotation:
                     self._options.step_s,
                 )
             except RegionGone as error:
-                self.failed(str(error))
+                self.failed(error)
             except RefusedCommand as error:
                 raise PipelineError(
                     f"{endpoint} refused username and password (username, passwordFile): {error}"
@@ -109,13 +117,20 @@ class Rotation:
             try:
                 return question(connection)
             except RegionGone as error:
-                self.failed(str(error))
+                self.failed(error)
             except RefusedCommand as error:
                 if not is_for_another(str(error)):
                     raise refusal(str(error)) from None
-                self.failed(str(error))
+                self.failed(error)
             finally:
                 connection.close()
+
+
+def _first_not_silent(endpoints: Sequence[Endpoint]) -> int:
+    """The place of the first endpoint that was not silent lately; 0 if all were."""
+    now_s = time.monotonic()
+    places = range(len(endpoints))
+    return next((n for n in places if _silent_until_s.get(str(endpoints[n]), 0.0) <= now_s), 0)
 
 
 class LogFacts:
@@ -176,12 +191,25 @@ class Regions:
                 self.close()
                 # A connection of before may have been closed while nobody asked.
                 if is_new or isinstance(error, NoAnswer):
-                    self._rotation.failed(str(error))
+                    self._rotation.failed(error)
                 continue
             except RefusedCommand as error:
                 raise refusal(str(error)) from None
             self._rotation.progressed()
             return answer
+
+    def _of_stream(self, question: Callable[[Connection], Answer]) -> Optional[Answer]:
+        """The answer to a question about a stream; None if the region has no such stream."""
+
+        def asked(connection: Connection) -> Optional[Answer]:
+            try:
+                return question(connection)
+            except RefusedCommand as error:
+                if error.is_no_key():
+                    return None
+                raise
+
+        return self.ask(asked)
 
     def _reply(self, *words: Word) -> Reply:
         """The reply to one command."""
@@ -200,15 +228,8 @@ class Regions:
     def logs(self, stream: str) -> Optional[list[LogFacts]]:
         """The logs of a stream, one for each member of the cluster; None if there is no stream."""
 
-        def question(connection: Connection) -> Optional[list[LogFacts]]:
-            try:
-                return logs_of(connection.call, encoded(stream))
-            except RefusedCommand as error:
-                if error.is_no_key():
-                    return None
-                raise
-
-        return self.ask(question)
+        name = encoded(stream)
+        return self._of_stream(lambda connection: logs_of(connection.call, name))
 
     def holds(self, logs: dict[str, int]) -> bool:
         """Whether the region that answers has applied the effects of regions up to counters."""
@@ -235,20 +256,31 @@ class Regions:
 
     def parts(
         self, stream: str, region: str, after: int, end: int, unit: str, size: int
-    ) -> list[Part]:
-        """The parts of a range, as the function `split` cuts it."""
-        return split(self._reply, encoded(stream), region, after, end, unit, size)
+    ) -> Optional[list[Part]]:
+        """The parts of a range, as the function `split` cuts it; None if there is no stream."""
+        name = encoded(stream)
+        return self._of_stream(
+            lambda connection: split(connection.call, name, region, after, end, unit, size)
+        )
 
-    def first_entries(self, stream: str, region: str, after: int, end: int, count: int) -> Part:
-        """The part with the first `count` entries of a range, or fewer if it holds fewer."""
-        reached, entries, size = after, 0, 0
-        while reached < end and entries < count:
-            left = count - entries
-            part = _split_once(self._reply, encoded(stream), region, reached, end, "ENTRIES", left)[
-                0
-            ]
-            reached, entries, size = part.counter, entries + part.entries, size + part.size
-        return Part(reached, entries, size)
+    def first_entries(
+        self, stream: str, region: str, after: int, end: int, count: int
+    ) -> Optional[Part]:
+        """The part with the first `count` entries of a range, or fewer if it holds fewer.
+
+        None if there is no stream.
+        """
+
+        def question(connection: Connection) -> Part:
+            reached, entries, size = after, 0, 0
+            while reached < end and entries < count:
+                left = count - entries
+                words = (encoded(stream), region, reached, end, "ENTRIES", left)
+                part = _split_once(connection.call, *words)[0]
+                reached, entries, size = part.counter, entries + part.entries, size + part.size
+            return Part(reached, entries, size)
+
+        return self._of_stream(question)
 
     def counter_before(self, stream: str, region: str, first_id: str) -> Optional[int]:
         """The counter below that of the first entry of a log with an ID ≥ `first_id`; None if
@@ -320,6 +352,17 @@ def info_of(call: Call) -> dict[str, str]:
     """The section `crdt` of INFO."""
     lines = shown(bytes_of(call("INFO", "crdt"))).split("\r\n")
     return {name: value for name, _, value in (line.partition(":") for line in lines)}
+
+
+def own_end(info: dict[str, str]) -> Optional[tuple[str, int]]:
+    """The name of the region that gave `info`, and up to where it has issued effects on its disk.
+
+    None unless it serves: in recovery it gets effects of its own from the others.
+    """
+    if info["crdt_state"] != "serving":
+        return None
+    counters = listed_vector(info["crdt_disk_vector"])
+    return info["crdt_region_name"], counters.get(int(info["crdt_region_id"]), 0)
 
 
 def _matching(pattern: bytes, connection: Connection) -> list[str]:

@@ -32,6 +32,8 @@ TURN_MS: Final = 2
 CLOCK_COMMANDS: Final = 32
 # Adds of a run after the first. They take about as long as some four commands.
 FOLLOWING_MAX: Final = 128
+# Commands that are executed alone after none of those taken with one could be executed with it.
+ALONE_AFTER: Final = 16
 LARGE_REPLY_BYTES: Final = 4 << 10
 TURN_LARGE_BYTES: Final = 1 << 20
 
@@ -65,6 +67,40 @@ class ExecutingEngine(TimedEngine, Protocol):
     def reflects(self, session: Session, reply: Reply) -> bool: ...
 
 
+class Ahead:
+    """How many of the commands that follow are parsed at once: fewer while they are given back.
+
+    Commands that are given back are parsed again. A pipeline in which each of them is, such as adds
+    to new keys, would have each command parsed as often as commands are taken at once.
+    """
+
+    def __init__(self) -> None:
+        self._most = FOLLOWING_MAX
+        # So many commands are executed alone before others are taken with one again.
+        self._alone = 0
+
+    def begin(self) -> None:
+        """A turn begins, with the commands of another client."""
+        self._most = FOLLOWING_MAX
+        self._alone = 0
+
+    def most(self) -> int:
+        """How many commands to take with the present one, which may be none."""
+        if self._alone:
+            self._alone -= 1
+            return 0
+        return self._most
+
+    def took(self, count: int, executed: int) -> None:
+        """Of `count` commands that were taken, the first `executed` were executed."""
+        if executed == count:
+            self._most = min(2 * self._most, FOLLOWING_MAX)
+        else:
+            self._most = max(executed, 1)
+            if not executed:
+                self._alone = ALONE_AFTER
+
+
 class CommandExecution:
     """Executes the turns of all clients, one after the other.
 
@@ -92,6 +128,7 @@ class CommandExecution:
         self._timer: Final = CommandTimer(engine, clock)
         # Names of commands that are executed together with those like them that follow.
         self._gathered: Final = engine.gathered
+        self._ahead: Final = Ahead()
 
     def turn(self, session: Session, parser: RequestParser, out: list[bytes]) -> bool:
         """Executes commands up to the limits of a turn, appending their replies to `out`.
@@ -104,6 +141,7 @@ class CommandExecution:
         self.reflects = not self._limits.holds_replies
         self.closes = False
         self._timer.begin()
+        self._ahead.begin()
         has_more = self._execute(session, parser, out)
         self._timer.end(session)
         return has_more
@@ -181,12 +219,14 @@ class CommandExecution:
         """
         if command[0] not in self._gathered or not parser.has_more():
             return self._engine.execute(session, command, now_ms)
-        words = parser.take_last_words(len(command), CLOCK_COMMANDS)
+        most = self._ahead.most()
+        words = parser.take_last_words(len(command), min(most, CLOCK_COMMANDS)) if most else []
         if not words:
             return self._engine.execute(session, command, now_ms)
         replies = self._engine.execute_many(session, command, words, now_ms)
-        parser.give_back(len(words) + 1 - len(replies))
         last = replies.pop()
+        self._ahead.took(len(words), len(replies))
+        parser.give_back(len(words) - len(replies))
         for reply in replies:
             encode(reply, session.protocol, out)
             if not self.reflects:
@@ -212,13 +252,17 @@ class CommandExecution:
         if allowed == 0:
             return
         adds = LikeAdds(first_value, max(iid_at, 0), notes_each=iid_at >= 0)
-        parser.take_like(adds, min(allowed, FOLLOWING_MAX))
+        # Plain adds are never given back.
+        most = FOLLOWING_MAX if iid_at < 0 else self._ahead.most()
+        if most:
+            parser.take_like(adds, min(allowed, most))
         if adds.count == 0:
             return
         if iid_at < 0:
             added = engine.follow(session, adds.data(), adds.count)
         else:
             added = engine.follow_idempotent(session, adds.data(), adds.ends, adds.others)
+            self._ahead.took(adds.count, added.count)
             parser.give_back(adds.count - added.count)
         if added.count:
             replies = BytesWriter()
@@ -232,14 +276,18 @@ class CommandExecution:
         Appends their replies to `out`.
         """
         engine = self._engine
+        most = self._ahead.most()
+        if most == 0:
+            return
         first_value = engine.adds_may_go_elsewhere(session, parser.buffered())
         if first_value == 0:
             return
         adds = LikeAdds(first_value, 1, notes_each=True, as_entries=False)
-        parser.take_like(adds, FOLLOWING_MAX)
+        parser.take_like(adds, most)
         if adds.count == 0:
             return
         replies = engine.follow_elsewhere(session, adds.others, adds.data(), adds.ends)
+        self._ahead.took(adds.count, len(replies))
         parser.give_back(adds.count - len(replies))
         for reply in replies:
             encode(reply, session.protocol, out)

@@ -7,6 +7,7 @@ environment, share no sockets, and notice a dead peer by keepalive.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Optional, Protocol
 
@@ -14,6 +15,8 @@ import grpc
 import grpc.aio
 
 from anabranch.sync.fields import MESSAGE_BYTES_MAX
+
+_log: Final = logging.getLogger("anabranch.sync")
 
 METHOD: Final = "/anabranch.sync.v1.Sync/Link"
 _KEEPALIVE_MS: Final = 5000
@@ -151,6 +154,18 @@ async def dial(address: str) -> DialledStream:
         raise
 
 
+def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Reports an error that reached the loop, unless grpc could not end a call of a peer.
+
+    A task of grpc sends the status of a call. If the peer goes in that moment, the task fails. As
+    nobody awaits it, asyncio would log a traceback for what is the end of a connection.
+    """
+    if isinstance(context.get("exception"), grpc.aio.InternalError):
+        _log.debug("a call could not be ended: %s", context["exception"])
+    else:
+        loop.default_exception_handler(context)
+
+
 class Listener:
     """Accepts links. `serve` runs once per connection; its return ends the connection."""
 
@@ -171,6 +186,7 @@ class Listener:
                 return  # The dialler is gone.
             await self._serve(AcceptedStream(context))
 
+        asyncio.get_running_loop().set_exception_handler(_report)
         self._server = grpc.aio.server(options=_LISTENER_OPTIONS)
         service, method = METHOD[1:].split("/")
         handlers = {method: grpc.stream_stream_rpc_method_handler(link)}

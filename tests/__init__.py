@@ -4,7 +4,6 @@ Reading order:
 
 - `conftest`: set-up of every test run.
 - `support`: helpers that the tests share.
-- `oracles`: naive models of `crdt` and of the engine.
 - `crdt`: data structures, and laws of merge and join.
 - `resp`: the RESP parser and encoder.
 - `engine`: commands and the engine.

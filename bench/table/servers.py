@@ -28,8 +28,11 @@ def names_of(regions: int) -> list[str]:
 
 
 def cpu_s(process_id: int) -> float:
-    """CPU that a process and its ended children have used; in steps of 10 ms."""
-    return sum(cpu_times(Path(f"/proc/{process_id}")))
+    """CPU that a process and its ended children have used; that of the children by 10 ms."""
+    # The clock of another process, numbered as clock_getcpuclockid(3) does. A short run of a fast
+    # command uses less than the 10 ms of /proc.
+    own_s = time.clock_gettime(~process_id << 3 | 2)
+    return own_s + sum(cpu_times(Path(f"/proc/{process_id}"))[2:])
 
 
 def answered(port: int, *argv: Union[bytes, str, int]) -> object:

@@ -40,7 +40,7 @@ class Cost:
 
     @property
     def cpu_us(self) -> float:
-        """CPU of the server per command, in µs. The system counts it in steps of 10 ms."""
+        """CPU of the server per command, in µs."""
         return 1e6 * self.server_cpu_s / self.commands if self.commands else 0.0
 
     @property

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Optional
 import typer
 
 from anabranch.cli.errors import UsageError
-from anabranch.cli.pipeline.common import StreamsOption, Work, takes_regions
+from anabranch.cli.pipeline.common import StreamsOption, Work, directory, takes_regions
 
 _SECONDS: Final = 60
 _INTERVAL_MS: Final = 200
@@ -61,8 +61,9 @@ def lag(
         raise UsageError(
             "--hours reads logs, and --seconds and --interval are of a watch: give one"
         )
+    folder = None if out is None else str(directory("--out", out))
     from anabranch.pipeline.jobs.lag import job
 
     return lambda session, regions, bar: job.run(
-        session, job.LagOptions(regions, streams, seconds, interval, hours or 0.0, out), bar
+        session, job.LagOptions(regions, streams, seconds, interval, hours or 0.0, folder), bar
     )

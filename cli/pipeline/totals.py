@@ -49,7 +49,7 @@ _LossOption = Annotated[
 
 
 def _names(text: str) -> list[str]:
-    return text.split(",") if text else []
+    return [one.strip() for one in text.split(",")] if text else []
 
 
 @takes_regions()

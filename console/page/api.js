@@ -56,7 +56,11 @@ async function answer(path, options) {
     if (error.name === "AbortError") throw error;
     throw new ApiError("the console does not answer: does `anabranch console` still run?");
   }
-  const body = await response.json().catch(() => ({ error: response.statusText }));
+  const body = await response.json().catch((error) => {
+    // A request can be given up after its head has come.
+    if (error.name === "AbortError") throw error;
+    return { error: response.statusText };
+  });
   if (!response.ok) throw new ApiError(body.error || `the console answered ${response.status}`);
   return body;
 }

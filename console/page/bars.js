@@ -1,6 +1,8 @@
 // The bars of groups beside the lanes: which entries of a region log a group has handed out, and
 // which are acknowledged. A bar is continuous where neighbours in the log have the same state.
 
+import { own } from "./dom.js";
+
 const SPANS = ["acked", "done", "below"];
 export const WORDS = {
   acked: "acknowledged everywhere",
@@ -19,7 +21,7 @@ export function barsOf(rows, view, lanes, groups) {
       let last = -1;
       let lastState = "";
       rows.forEach((row, index) => {
-        const mine = row.dot[0] === lane ? row.in[view]?.groups?.[group] : undefined;
+        const mine = row.dot[0] === lane ? own(row.in[view]?.groups, group) : undefined;
         if (!mine) return;
         const [state, consumer] = mine;
         if (lastState === state && SPANS.includes(state)) {

@@ -42,3 +42,25 @@ export function clock(ms) {
 export function counted(count, noun, nouns = noun + "s") {
   return `${count.toLocaleString("en")} ${count === 1 ? noun : nouns}`;
 }
+
+// The value of a name that a user chose, such as a group; undefined for names of Object.prototype.
+export function own(values, name) {
+  return values && Object.hasOwn(values, name) ? values[name] : undefined;
+}
+
+// What this page keeps in the browser. A browser may refuse that, or have no room.
+export function kept(name) {
+  try {
+    return localStorage.getItem(name);
+  } catch {
+    return null;
+  }
+}
+
+export function keep(name, text) {
+  try {
+    localStorage.setItem(name, text);
+  } catch {
+    // It holds for this visit alone.
+  }
+}

@@ -35,12 +35,22 @@ function render() {
   list.replaceChildren(...state.keys.keys.map(item));
   if (focused) list.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
   find("keynote").textContent = note(state.keys);
-  // The first key is shown until the reader chooses one.
-  if (!state.key && state.keys.keys.length && shownViews().length) select(state.keys.keys[0].name);
+  // The first key is shown until the reader chooses one. The empty name stands for no choice, so the
+  // page cannot show the key with that name.
+  const first = state.keys.keys.find((key) => key.name);
+  if (!state.key && first && shownViews().length) select(first.name);
+}
+
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return ""; // It was not made by this page.
+  }
 }
 
 export function start() {
-  const chosen = decodeURIComponent(location.hash.slice(1));
+  const chosen = decoded(location.hash.slice(1));
   if (chosen && chosen !== "stream") set({ key: chosen });
   let timer = 0;
   find("filter").addEventListener("input", (event) => {

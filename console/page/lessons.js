@@ -3,7 +3,7 @@
 // A step is done when the regions hold what it waits for, however the reader brought that about.
 
 import { ApiError, canWrite, get, post, session } from "./api.js";
-import { el, find } from "./dom.js";
+import { el, find, keep, kept } from "./dom.js";
 import { select } from "./keys.js";
 import { between, change, isCut } from "./links.js";
 import * as panels from "./panels.js";
@@ -105,7 +105,7 @@ class At {
 
 function finished() {
   try {
-    const ids = JSON.parse(localStorage.getItem(DONE) ?? "[]");
+    const ids = JSON.parse(kept(DONE) ?? "[]");
     return new Set(Array.isArray(ids) ? ids : []);
   } catch {
     return new Set();
@@ -168,7 +168,7 @@ function advance() {
     at.step += 1;
     at.answers = [];
     at.ran = null;
-    if (at.isOver) localStorage.setItem(DONE, JSON.stringify([...finished().add(at.lesson.id)]));
+    if (at.isOver) keep(DONE, JSON.stringify([...finished().add(at.lesson.id)]));
   }
   render();
 }

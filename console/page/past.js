@@ -9,8 +9,12 @@ let region = "";
 let at = 0; // the index of the step that is shown
 let request = null;
 let message = "";
+let timer = 0;
+let visits = 0; // How often the reader has gone back, or come back to now: a late answer is dropped.
 
 function leave() {
+  visits += 1;
+  clearTimeout(timer);
   request?.abort();
   steps = null;
   find("slider").hidden = true;
@@ -19,6 +23,9 @@ function leave() {
 }
 
 async function enter(name) {
+  const visit = ++visits;
+  clearTimeout(timer);
+  request?.abort();
   region = name;
   steps = null;
   message = `reading the log of ${region} …`;
@@ -26,11 +33,14 @@ async function enter(name) {
   find("travel").setAttribute("aria-pressed", "true");
   render();
   try {
-    steps = await get("timeline", { region, key: state.key });
+    const found = await get("timeline", { region, key: state.key });
+    if (visit !== visits) return;
+    steps = found;
     message = steps.steps.length ? "" : `the log of ${region} holds no event of this key`;
     at = steps.steps.length - 1;
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
+    if (visit !== visits) return;
     message = error.message;
   }
   render();
@@ -42,11 +52,13 @@ async function show(index) {
   update();
   request?.abort();
   request = new AbortController();
+  const visit = visits;
   try {
     const until = steps.steps[at].at_ms;
-    set({ past: await get("past", { region, key: state.key, until }, request.signal) });
+    const past = await get("past", { region, key: state.key, until }, request.signal);
+    if (visit === visits) set({ past });
   } catch (error) {
-    if (error.name === "AbortError") return;
+    if (error.name === "AbortError" || visit !== visits) return;
     if (!(error instanceof ApiError)) throw error;
     message = error.message;
     render();
@@ -86,8 +98,6 @@ function render() {
       message ? ` · ${message}` : ""));
   update();
 }
-
-let timer = 0;
 
 // While the slider moves, only its last place is asked for.
 function slide(index) {

@@ -7,6 +7,7 @@ import * as panels from "./panels.js";
 const PLAY_MS = 2500;
 
 let file = null; // {name, title, about, steps, failures}
+let openings = 0; // A file may be another one each time it is opened, under the same name.
 let at = 0; // the step that is shown, from 1
 let drawn = null; // the parts of the dialog that change
 let timer = 0; // while the player goes on by itself
@@ -53,6 +54,7 @@ async function mounted(panel) {
 async function opening(answer) {
   try {
     file = await answer;
+    openings += 1;
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     find("player-problem").textContent = error.message;
@@ -143,7 +145,7 @@ async function go(number) {
     drawn.status.textContent = `Step ${at} of ${file.steps.length}. ${frame.problem}`;
     drawn.image.alt = `${step.does.join(". ")}. ${frame.words}`;
     drawn.image.hidden = Boolean(frame.problem);
-    if (!frame.problem) drawn.image.src = imageUrl("scenario/drawing", parameters);
+    if (!frame.problem) drawn.image.src = imageUrl("scenario/drawing", { ...parameters, opening: openings });
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     drawn.status.textContent = error.message;

@@ -1,11 +1,13 @@
 // A command line for every region, with completion from the command table and a history.
 
 import { ApiError, get, post, session } from "./api.js";
-import { el, find } from "./dom.js";
+import { el, find, keep, kept } from "./dom.js";
 import { on, set, state } from "./store.js";
 
 const HISTORY = "anabranch-history";
 const HISTORY_MAX = 200;
+// A longer line is not kept for the next visit.
+const KEPT_MAX = 10_000;
 const OUTPUT_MAX = 60;
 const CHOICES_MAX = 8;
 // As in redis-cli, lines with passwords are not remembered.
@@ -19,7 +21,7 @@ let chosen = -1;
 
 function remembered() {
   try {
-    const lines = JSON.parse(localStorage.getItem(HISTORY) ?? "[]");
+    const lines = JSON.parse(kept(HISTORY) ?? "[]");
     return Array.isArray(lines) ? lines.filter((line) => typeof line === "string") : [];
   } catch {
     return [];
@@ -29,7 +31,7 @@ function remembered() {
 function remember(line) {
   if (!SECRET.test(line) && past.at(-1) !== line) past.push(line);
   past = past.slice(-HISTORY_MAX);
-  localStorage.setItem(HISTORY, JSON.stringify(past));
+  keep(HISTORY, JSON.stringify(past.filter((one) => one.length <= KEPT_MAX)));
   at = past.length;
 }
 

@@ -63,10 +63,11 @@ const isSpace = (event) => event.key === " " && !event.repeat && event.target.cl
 const isField = (event) => event.target.closest?.("input, select, textarea");
 addEventListener("pointerdown", (event) => isField(event) || hold(), true);
 addEventListener("keydown", (event) => isSpace(event) && hold(), true);
-for (const end of ["pointerup", "pointercancel", "keyup", "blur"]) {
-  // The click comes in the same task as the release, after it.
-  addEventListener(end, () => press && setTimeout(release), true);
-}
+// The click comes in the same task as the release, after it.
+const end = () => press && setTimeout(release);
+for (const name of ["pointerup", "pointercancel", "keyup"]) addEventListener(name, end, true);
+// The window's own: a press takes the focus from the field that has it, and is not over then.
+addEventListener("blur", end);
 
 // The colour of a region: the same everywhere on the page.
 export function hue(regionId) {

@@ -2,7 +2,7 @@
 // river that readers of the region see. All views share the rows, so differences stand side by side.
 
 import { barsOf, WORDS } from "./bars.js";
-import { clock, counted, el, find, shortKey } from "./dom.js";
+import { clock, counted, el, find, own, shortKey } from "./dom.js";
 import * as explain from "./explain.js";
 import { hue, nameOf, on, set, shownViews, state } from "./store.js";
 
@@ -48,7 +48,7 @@ function laneCell(row, lane, view, bars) {
 function badges(row, view, isAlone) {
   const groups = row.in[view.name]?.groups ?? {};
   const shown = groupsShown();
-  return shown.filter((name) => groups[name]).flatMap((name) => {
+  return shown.filter((name) => own(groups, name)).flatMap((name) => {
     const [status, consumer] = groups[name];
     const text = isAlone
       ? { done: "acked here", pending: `pending ${consumer}`, dropped: "dropped" }[status]
@@ -211,9 +211,19 @@ function restoreFocus(focused) {
   if (wanted && wanted !== document.activeElement) wanted.focus({ preventScroll: true });
 }
 
+// Draws buttons anew; the focus stays on the one that it was on, or near it if that is disabled now.
+function redraw(box, children) {
+  const focused = box.contains(document.activeElement) ? document.activeElement : null;
+  box.replaceChildren(...children);
+  if (!focused) return;
+  const again = [...box.querySelectorAll("button:not(:disabled)")];
+  const isSame = ({ id, dataset }) => id === focused.id && dataset.view === focused.dataset.view;
+  (again.find(isSame) ?? again[0])?.focus({ preventScroll: true });
+}
+
 function render() {
   const shown = facts();
-  find("views").replaceChildren(...viewButtons());
+  redraw(find("views"), viewButtons());
   find("stream-title").textContent = shortKey(state.key) || "No stream selected";
   find("log").disabled = find("travel").disabled = !state.key;
   if (!shown) {
@@ -229,7 +239,7 @@ function render() {
   if (body.parentElement !== find("table")) find("table").replaceChildren(body);
   find("table").querySelector(".note.empty")?.remove();
   if (!shown.rows.length) find("table").append(el("p", { class: "note empty" }, "No entries, here or removed, that are known."));
-  find("paging").replaceChildren(...paging(shown));
+  redraw(find("paging"), paging(shown));
   tabStop(body);
   restoreFocus(focused);
   performance.mark("anabranch-painted");

@@ -1,6 +1,6 @@
 // Dark, light, or as the system has it.
 
-import { find } from "./dom.js";
+import { find, keep, kept } from "./dom.js";
 
 const THEMES = ["system", "light", "dark"];
 
@@ -11,12 +11,12 @@ function apply(theme) {
 }
 
 export function start() {
-  let theme = localStorage.getItem("anabranch-theme") ?? "system";
+  let theme = kept("anabranch-theme") ?? "system";
   if (!THEMES.includes(theme)) theme = "system";
   apply(theme);
   find("theme").addEventListener("click", () => {
     theme = THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length];
-    localStorage.setItem("anabranch-theme", theme);
+    keep("anabranch-theme", theme);
     apply(theme);
   });
 }

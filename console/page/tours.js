@@ -45,7 +45,7 @@ export const LESSONS = [
       },
       heal(
         (at) => `Heal the links of ${at.a}.`,
-        (at) => at.has("a", "milk") && at.has("b", "tea"),
+        (at) => at.everywhere("tea") && at.everywhere("milk"),
         (at) => `Both regions hold both entries, in the order of their IDs: ${count(at.ids("tea", "milk"))}. No two regions ever generate the same ID, because the number after the dash tells the region: divided by 1000 it leaves ${at.number("a")} in ${at.a} and ${at.number("b")} in ${at.b}.`,
       ),
     ],
@@ -71,7 +71,7 @@ export const LESSONS = [
       },
       heal(
         (at) => `What shall become of new? Heal the links of ${at.a}, and see.`,
-        (at) => at.has("a", "new") && !at.has("b", "old"),
+        (at) => at.everywhere("new") && at.names.every((name) => !at.has(name, "old")),
         (at) => `new stands in every region, and old in none. The delete carried the vector of ${at.a}, which says what ${at.a} had seen. It covers old. It does not cover new, so nobody's write was lost unseen.`,
       ),
     ],

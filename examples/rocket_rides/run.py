@@ -109,9 +109,7 @@ class Run:
         self._load("all regions are connected", rides[:third])
         partition_s = self._partition(rides[third : 2 * third])
         self._load("the partition is over", rides[2 * third :])
-        self._settle(
-            "the last rides", lambda: self._regions.are_level() and self._are_sides_settled()
-        )
+        self._settle("the last rides", self._is_all_settled)
         return self._reconciled(begun_s, partition_s)
 
     def _partition(self, rides: Sequence[WantedRide]) -> float:
@@ -231,11 +229,21 @@ class Run:
             if progress != former:
                 changed_s = time.monotonic()
 
+    def _is_all_settled(self) -> bool:
+        """Whether each region has every record, and each consumer has read them all.
+
+        In this order: what is in the streams may still have to be merged, and what is merged read.
+        """
+        return (
+            self._are_all_in_streams() and self._regions.are_level() and self._are_sides_settled()
+        )
+
+    def _are_all_in_streams(self) -> bool:
+        return all(database.run(tables.staged_count) == 0 for database in self._databases.values())
+
     def _are_sides_settled(self) -> bool:
         """Whether no record waits in a database, and each consumer has read what its region has."""
-        return all(
-            database.run(tables.staged_count) == 0 for database in self._databases.values()
-        ) and all(
+        return self._are_all_in_streams() and all(
             self._has_read_all(region, registration)
             for region in self._databases
             for registration in self._consumers(region)

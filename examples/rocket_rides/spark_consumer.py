@@ -213,6 +213,8 @@ def _session(directory: Path) -> SparkSession:
         .config("spark.ui.enabled", "false")
         .config("spark.log.level", "ERROR")
         .config("spark.driver.memory", "1g")
+        # Spark waits 15 s for a new Python process, which is short on a busy machine.
+        .config("spark.python.authenticate.socketTimeout", "120s")
         .config("spark.driver.extraJavaOptions", f"-Djava.io.tmpdir={temporary}")
         .config("spark.local.dir", str(temporary))
         .config("spark.sql.warehouse.dir", str(temporary / "warehouse"))

@@ -9,13 +9,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from anabranch.pipeline.errors import OptionError, PipelineError
 
 
 def check_new(option: str, folder: str) -> None:
-    """Raises OptionError if the directory that an option names exists."""
-    if Path(folder).exists():
+    """Raises OptionError if the directory that an option names exists.
+
+    Of a URL of another file system than this machine's nothing is known.
+    """
+    if Path(urlsplit(folder).path if folder.startswith("file:") else folder).exists():
         raise OptionError(f"{option}: {folder} exists; give a directory that does not")
 
 

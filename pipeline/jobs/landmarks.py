@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from anabranch.answers import listed_vector, members_of
+from anabranch.answers import members_of
 from anabranch.pipeline.errors import OptionError
 from anabranch.pipeline.jobs import folders
 from anabranch.pipeline.offsets import Offset
-from anabranch.pipeline.regions import LogFacts, Regions
+from anabranch.pipeline.regions import LogFacts, Regions, own_end
 from anabranch.pipeline.resp import printable
 
 FORMAT: Final = 1
@@ -85,10 +85,10 @@ def _check_end(what: str, info: dict[str, str], reached: Offset) -> None:
     What it lacks of other regions may still come. Its own effects do not, unless it is in recovery
     and gets them from the others.
     """
-    if info["crdt_state"] != "serving":
+    own = own_end(info)
+    if own is None:
         return
-    name = info["crdt_region_name"]
-    end = listed_vector(info["crdt_disk_vector"]).get(int(info["crdt_region_id"]), 0)
+    name, end = own
     for stream, logs in reached.items():
         if logs.get(name, 0) > end:
             raise _other(

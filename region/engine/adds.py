@@ -8,8 +8,9 @@ A run begins with an XADD with `*` for its ID, which is executed as any command.
 MAXLEN with `~`: then the run ends before an add after which entries are to be removed.
 The adds that follow it in the input, and differ from it only in their values, are issued together,
 under the same reading of the clock. Each is a unit of its own (S1.2), and its effect, ID and reply
-are those that it would have alone. An add after which something else must happen before the next
-one is not followed by others: `may_follow` names the cases.
+are those that it would have alone. Only the packed nodes that hold the entries may be cut a few
+bytes later or earlier, so `~` may remove one node more or less. An add after which something else
+must happen before the next one is not followed by others: `may_follow` names the cases.
 """
 
 from __future__ import annotations

@@ -73,7 +73,8 @@ class Command(Generic[State]):
     container: its second word selects the subcommand, and all of them show data, or none. `many`
     executes a command together with commands that a client sent after it, and that differ from it
     in their last word only: it gets these words, and returns the replies of as many of the commands
-    as it executed, of the first at least. The others are executed by `handler`.
+    as it executed, of the first at least. The others are executed by `handler`. Limits are checked
+    once for all of them, as for the commands of a transaction.
     """
 
     def __init__(

@@ -162,6 +162,9 @@ class Session:
             self._run.queued.pop(whose, None)
             self._ended()
             raise Refused(f"{self.names[region]} closed the connection")
+        if blocks and ticket.reply is None:
+            # Its time was over at once. With BLOCK 0 it would wait for ever.
+            recorded = _at_once(words)
         shape = self._run.shape_of(call, list(words), ticket.reply)
         expected = written_reply(words, shape, queued)
         self.acts.append(Said(region, client, recorded, expected))
@@ -373,6 +376,12 @@ def _blocks(words: Words) -> bool:
     if upper[0] not in (b"XREAD", b"XREADGROUP") or b"STREAMS" not in upper:
         return False
     return b"BLOCK" in upper[: upper.index(b"STREAMS")]
+
+
+def _at_once(words: Words) -> Words:
+    """The command without BLOCK."""
+    place = [word.upper() for word in words].index(b"BLOCK")
+    return (*words[:place], *words[place + 2 :])
 
 
 def _for_ever(words: Words) -> Words:

@@ -29,18 +29,22 @@ def announcements(state: State) -> dict[tuple[bytes, bytes], Due]:
     found: dict[tuple[bytes, bytes], Due] = {}
     for key in state.keys.values():
         for name, group in key.groups.items():
-            allowed = _counters(key, group, True)
+            acked = group.acked()
+            allowed = runs(key, group, acked, has_lower_floor=True) - acked
             if allowed:
-                required = _counters(key, group, False) if group.local.raised else allowed
+                required = runs(key, group, acked) - acked if group.local.raised else allowed
                 is_seen = state.visible(key.name) is not None
                 required = {dot for dot in required if is_seen and dot in key.entries}
                 found[(key.name, name)] = Due(set(group.creates), required, allowed)
     return found
 
 
-def _counters(key: Key, group: Group, has_lower_floor: bool) -> set[Dot]:
-    """The counters of all runs that hold an entry not yet acknowledged, without those that are."""
-    acked = group.acked()
+def runs(key: Key, group: Group, acked: set[Dot], has_lower_floor: bool = False) -> set[Dot]:
+    """The counters of all runs that hold an entry not yet acknowledged.
+
+    `acked`: those of the group. `has_lower_floor`: a run begins also at the lower one of what SETID
+    and LASTID said.
+    """
     found: set[Dot] = set()
     for region, log in key.logs.items():
         done = [_is_done(group, (region, counter)) for counter, _ in log]
@@ -54,7 +58,7 @@ def _counters(key: Key, group: Group, has_lower_floor: bool) -> set[Dot]:
                 run.append(counter)
             if any((region, counter) not in acked for counter in run):
                 found |= {(region, counter) for counter in range(begin + 1, run[-1] + 1)}
-    return found - acked
+    return found
 
 
 def _is_done(group: Group, dot: Dot) -> bool:

@@ -52,7 +52,8 @@ def apply(state: State, effect: Plain, dot: Dot, is_issued: bool) -> None:
             if is_issued and key.deadlines:
                 state.count("S3.3")
             last_id = key.last_id()
-            remove_observed(state, key, effect.vector, with_creates=False)
+            remove_observed(key, effect.vector)
+            raise_to(key.clears, effect.vector)
             if 0 < key.last_id() < last_id:
                 state.count("S3.2")
             key.tombstones.append((None, dot))
@@ -73,7 +74,10 @@ def apply(state: State, effect: Plain, dot: Dot, is_issued: bool) -> None:
             key.deadlines[dot] = effect.at_ms
             state.timed.append(key.name)
         elif isinstance(effect, RemoveObserved):
-            remove_observed(state, key, effect.vector, with_creates=True)
+            remove_observed(key, effect.vector)
+            raise_to(key.clears, effect.vector)
+            for name in list(key.groups):
+                end_creates(state, key, name, effect.vector)
             if effect.with_deadlines:
                 key.deadlines = {
                     one: at for one, at in key.deadlines.items() if not covers(effect.vector, one)
@@ -165,8 +169,8 @@ def _trim(key: Key, effect: Trim) -> None:
             raise_to(group.local.unreferenced, effect.prefix)
 
 
-def remove_observed(state: State, key: Key, vector: Vector, with_creates: bool) -> None:
-    """Removes what a vector covers: entries, header, pairs, configurations, and creates (S10.3)."""
+def remove_observed(key: Key, vector: Vector) -> None:
+    """Removes the entries, header, pairs and configurations that a vector covers (S10.3)."""
     for dot in [one for one in key.entries if covers(vector, one)]:
         key.remove(dot)
     for region, (counter, _) in list(key.header.items()):
@@ -176,10 +180,6 @@ def remove_observed(state: State, key: Key, vector: Vector, with_creates: bool) 
     key.configurations = {
         dot: value for dot, value in key.configurations.items() if not covers(vector, dot)
     }
-    raise_to(key.clears, vector)
-    if with_creates:
-        for name in list(key.groups):
-            end_creates(state, key, name, vector)
 
 
 def restart_figures(key: Key) -> None:
@@ -293,7 +293,7 @@ def _flush(state: State, effect: Flush, dot: Dot) -> None:
     for key in state.keys.values():
         existed = key.holds_data()
         key.changes += 1
-        remove_observed(state, key, effect.vector, with_creates=False)
+        remove_observed(key, effect.vector)
         for name in list(key.groups):
             end_creates(state, key, name, None)
         if existed and not key.holds_data():

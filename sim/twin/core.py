@@ -38,6 +38,8 @@ class TwinCore:
         self.had: Vector = {}
         self.clock_max_ms = 0
         self.others: Callable[[], list[TwinCore]] = list
+        # No region is followed: what the twin issues stands (tests/crdt/model.py).
+        self.is_alone = False
         # A read that waits runs again.
         self.is_reading = False
         # Keys, and groups by key and name, whose statistics are free: a client set them by hand,
@@ -111,6 +113,8 @@ class TwinCore:
         if self.call.kind != calls.TICK:
             self.require_issue()
         counter = self.counter() + 1
+        if self.is_alone:
+            self.to_follow[counter] = effect
         actual = self.to_follow.get(counter)
         if actual is None:
             raise Mismatch(f"did not issue {named(counter, effect)}")

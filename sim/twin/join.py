@@ -74,7 +74,6 @@ def join(state: State, cut: Frozen, is_restored: bool) -> None:
         frozen = cut.keys.get(name)
         if frozen is None:
             frozen = FrozenKey(Key(name))
-            frozen.clears = dict(cut.flush_clears)
         _join_key(state, key, frozen, cut, is_restored)
     for dot in cut.flushes:
         if dot not in state.flushes:
@@ -105,7 +104,7 @@ def _join_key(state: State, key: Key, frozen: FrozenKey, cut: Frozen, is_restore
     key.configurations = _joined(
         key.configurations, frozen.configurations, state.vector, cut.vector
     )
-    _join_pairs(state, key, frozen, is_restored)
+    _join_pairs(state, key, frozen, cut, is_restored)
     key.ids.update(frozen.ids)
     for one in frozen.tombstones:
         if one not in key.tombstones:
@@ -187,11 +186,13 @@ def _is_buried(
     return any(not covers(vector, dot) for dot in [*dots, *flushes])
 
 
-def _join_pairs(state: State, key: Key, frozen: FrozenKey, is_restored: bool) -> None:
+def _join_pairs(state: State, key: Key, frozen: FrozenKey, cut: Frozen, is_restored: bool) -> None:
     """One only there is taken if it is new; one only here goes only if a clear covers it."""
+    clears = dict(frozen.clears)
+    raise_to(clears, cut.flush_clears)
     kept: dict[Dot, Pair] = {}
     for dot, pair in key.pairs.items():
-        if dot not in frozen.pairs and covers(frozen.clears, dot):
+        if dot not in frozen.pairs and covers(clears, dot):
             if not is_restored:
                 continue
             pair.is_doubtful = True

@@ -20,7 +20,7 @@ from anabranch.sim.twin.core import TwinCore
 from anabranch.sim.twin.records import Claimed, ConsumerMade, Delivered
 from anabranch.sim.twin.replies import entry_reply
 from anabranch.sim.twin.session import Blocked, Session
-from anabranch.sim.twin.state import Dot, Entry, Key, Pending, State
+from anabranch.sim.twin.state import Dot, Entry, Group, Key, Pending, State
 
 _NO_COUNT: Final = 1 << 60
 
@@ -204,13 +204,21 @@ def see(twin: TwinCore, key: Key, group: bytes, name: bytes) -> None:
         one.seen_ms = max(one.seen_ms, now_ms)
 
 
+def undelivered(key: Key, group: Group) -> list[Entry]:
+    """The entries that `>` would deliver, in the order of IDs (S7.3)."""
+    entries = key.between(0, MAX_ID)
+    return [entry for entry in entries if group.is_undelivered(entry.dot, entry.entry_id)]
+
+
+def handed(key: Key, entries: list[Entry]) -> list[tuple[Dot, int, int]]:
+    """Entries as a record of their delivery has them."""
+    return [(one.dot, one.entry_id, key.before_in_log(one.dot)) for one in entries]
+
+
 def _deliver(twin: TwinCore, key: Key, read: Read) -> list[Reply]:
-    """Hands out the undelivered entries, in the order of IDs."""
+    """Hands out the undelivered entries."""
     group = key.groups[read.group]
-    found = [
-        entry for entry in key.between(0, MAX_ID) if group.is_undelivered(entry.dot, entry.entry_id)
-    ]
-    found = cut_at(twin.state, found, read.most)
+    found = cut_at(twin.state, undelivered(key, group), read.most)
     if found:
         local = group.local
         if found[0].entry_id < local.highest:
@@ -218,11 +226,8 @@ def _deliver(twin: TwinCore, key: Key, read: Read) -> list[Reply]:
         if any(one.dot in local.set_back for one in found):
             twin.state.count("S7.4")
             local.set_back = set()
-        handed: list[tuple[Dot, int, int]] = [
-            (one.dot, one.entry_id, key.before_in_log(one.dot)) for one in found
-        ]
-        now_ms = twin.state.clock_ms
-        twin.record(Delivered(key, read.group, now_ms, read.consumer, handed, read.no_ack))
+        now_ms, entries = twin.state.clock_ms, handed(key, found)
+        twin.record(Delivered(key, read.group, now_ms, read.consumer, entries, read.no_ack))
         local.has_no_ack = local.has_no_ack or read.no_ack
     return [entry_reply(entry) for entry in found]
 

@@ -254,7 +254,7 @@ class Key:
         # region may have forgotten the rest with the key.
         self.trimmed: Vector = {}
         self.ever_trimmed: Vector = {}
-        # Joined vectors of everything that clears pairs (S11.3).
+        # Joined vectors of everything that clears pairs, FLUSHALLs aside (S11.3).
         self.clears: Vector = {}
         # IDs of all entries that were ever here, and of ends of spans.
         self.ids: dict[Dot, int] = {}
@@ -392,8 +392,6 @@ class State:
         found = self.keys.get(name)
         if found is None:
             found = self.keys[name] = Key(name)
-            # A key that is not known here has seen the FLUSHALLs, too.
-            found.clears = dict(self.flush_clears)
         return found
 
     def visible(self, name: bytes) -> Optional[Key]:

@@ -46,7 +46,9 @@ def _status(group: dict[str, Any]) -> str:
     if group["pending-for"] is not None:
         return "pending"
     if group["acked"]:
-        return "acknowledged"
+        # What is acknowledged counts as given until SETID goes back below it (S7.3).
+        is_again = group["above-floor"] and not group["given"]
+        return "rewound" if is_again else "acknowledged"
     if group["given"]:
         return "dropped" if group["dropped"] else "given"
     return "deliverable" if group["above-floor"] else "below-floor"

@@ -242,6 +242,11 @@ class Teller:
             return f"it is pending in {region} for consumer {delivery['consumer']}."
         if status == "acknowledged":
             return "it is acknowledged, and every region hears so: no region delivers it again."
+        if status == "rewound":
+            return (
+                f"it is acknowledged, but SETID went back below it in {region}: the next read with"
+                " > may deliver it there again."
+            )
         if status == "given":
             return (
                 f"it is acknowledged in {region}, and not announced to other regions: only runs"
@@ -253,6 +258,8 @@ class Teller:
                 " neither pending nor acknowledged; a read with > does not deliver it again."
             )
         if status == "deliverable":
+            if delivery["here"]:
+                return f"it is not given in {region}; the next read with > may deliver it again."
             return f"it was not delivered in {region} yet; the next read with > may deliver it."
         return f"{region} does not deliver it: it lies below the group's start or floor there."
 

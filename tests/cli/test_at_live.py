@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import redis
 
 from anabranch import build
 from tests.support.cluster import LiveCluster, child_env
@@ -52,6 +53,35 @@ def test_a_region_that_is_named_twice(new_cluster: NewCluster) -> None:
     cluster.start("us")
     code, lines, problems = run(cluster, "status", names="us us")
     assert code == 2 and lines == [] and "are one region, us" in problems
+
+
+def test_a_server_that_is_no_region(
+    new_cluster: NewCluster, oracle: redis.Redis, tmp_path: Path
+) -> None:
+    """`status` called it unreachable, and `top` showed figures of it."""
+    cluster = new_cluster()
+    cluster.start("us")
+    server = f"127.0.0.1:{oracle.connection_pool.connection_kwargs['port']}"
+    told = f"the server at {server} is no region of anabranch: give the address for clients of a"
+    for words in (["status"], ["top", "--once"], ["link", "heal"]):
+        line = [*build.command(), *words, "--at", cluster["us"].address, "--at", server]
+        ended = subprocess.run(
+            line, capture_output=True, text=True, env=child_env(), timeout=100, check=False
+        )
+        assert ended.returncode == 1 and ended.stdout == "", ended
+        assert ended.stderr == f"anabranch: {told} region\n"
+    file = tmp_path / "cluster.toml"
+    rows = [("us", 1, cluster["us"].address), ("eu", 2, server)]
+    file.write_text(
+        "".join(f'[[regions]]\nname = "{n}"\nid = {i}\nresp = "{a}"\n' for n, i, a in rows)
+    )
+    for words in (["status"], ["top", "--once", "--interval", "0.2"]):
+        line = [*build.command(), *words, "--cluster", str(file)]
+        ended = subprocess.run(
+            line, capture_output=True, text=True, env=child_env(), timeout=100, check=False
+        )
+        assert any("no region" in row and "eu" in row for row in ended.stdout.splitlines()), ended
+        assert told in ended.stdout + ended.stderr and "unreachable" not in ended.stdout
 
 
 def test_one_region_has_no_links_to_heal(new_cluster: NewCluster) -> None:

@@ -92,6 +92,11 @@ def test_links_inside_the_regions(new_cluster: Callable[..., LiveCluster]) -> No
     assert operator.status()["us", "ap"]["cut_by"] == ["region"]
     assert cluster.links("ap")["us"] == "down"
 
+    # It said that it flaps, and found the link cut after that.
+    refused = operator.run("flap", "ap", "us", "--one-way")
+    assert refused.returncode == 1 and refused.stdout == ""
+    assert "the link us → ap is cut already: heal it first" in refused.stderr
+
     assert operator.ok("delay", "us", "eu", "40") == "delayed by 40 ms: us ~~~ eu\n"
     assert operator.ok("limit", "us", "eu", "65537") == "limited to 65537 bytes/s: us ~~~ eu\n"
     row = operator.status()["eu", "us"]

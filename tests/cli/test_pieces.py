@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -103,29 +104,87 @@ def test_plan_counts_ports_up() -> None:
 
 
 class FakeSide:
-    """One side of a comparison; `log` holds the (counter, entry ID) pairs of its region log."""
+    """One side of a comparison; `log` holds the (counter, entry ID) pairs of its region log.
 
-    def __init__(self, name: str, vector: dict[int, int], log: list[tuple[int, str]]) -> None:
+    `later`: the vectors, logs and digests after each further look; the last ones stay.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        vector: dict[int, int],
+        log: list[tuple[int, str]],
+        later: Sequence[tuple[dict[int, int], list[tuple[int, str]]]] = (),
+        lost: Collection[int] = (),
+    ) -> None:
         self.name = name
         self.vector = vector
+        self.lost = set(lost)
+        self.client = self
         self._log = log
+        self._later = list(later)
 
     def log(self, key: bytes, region_id: int) -> Any:
         return iter(self._log)
+
+    def looks_again(self) -> bool:
+        former = self.vector
+        if self._later:
+            self.vector, self._log = self._later.pop(0)
+        return self.vector != former
+
+    def digest(self, key: bytes) -> str:
+        return str(self._log)
+
+    def raw(self, *words: object) -> int:
+        return 0
+
+    def call(self, *words: object) -> int:
+        return -1
 
 
 def test_diff_says_why_an_entry_is_on_one_side_only() -> None:
     us = FakeSide("us", {1: 5}, [(1, "1-1"), (2, "2-1"), (5, "5-1")])
     eu = FakeSide("eu", {1: 4}, [(2, "2-1"), (3, "3-1")])
     found = list(diff.compare_logs(cast(diff.Side, us), cast(diff.Side, eu), b"s", 1))
-    assert [(one.dot, one.holder.name, one.why({1: "us"})) for one in found] == [
+    assert [(one.dot, one.holder.name, one.why({1: "us"}, False)) for one in found] == [
         ((1, 1), "us", "eu has applied a removal of it that us has not received yet"),
         ((1, 3), "eu", "us has applied a removal of it that eu has not received yet"),
         ((1, 5), "us", "eu has not received it yet (it has us's effects up to 4)"),
     ]
     twin = FakeSide("eu", {1: 5}, [])
     (first, *_) = diff.compare_logs(cast(diff.Side, us), cast(diff.Side, twin), b"s", 1)
-    assert "divergence" in first.why({})
+    assert "divergence" in first.why({}, False)
+    assert first.why({}, True) == "the regions have changed while they were compared"
+    told = FakeSide("eu", {1: 4}, [], lost=[1])
+    *_, last = diff.compare_logs(cast(diff.Side, us), cast(diff.Side, told), b"s", 1)
+    assert last.why({1: "us"}, False) == (
+        "eu calls us lost, and has its effects up to 4: it takes no more of them"
+    )
+
+
+def compared(us: FakeSide, eu: FakeSide) -> list[str]:
+    return diff._compare_key(cast(diff.Side, us), cast(diff.Side, eu), b"s", {1: "us"})
+
+
+def test_diff_while_the_regions_change() -> None:
+    """Entries that were removed between two questions were called divergence."""
+    entries = [(1, "1-1"), (2, "2-1")]
+    removed: list[tuple[int, str]] = [(2, "2-1")]
+    # The removal arrives in eu after its log was read.
+    us = FakeSide("us", {1: 3}, removed)
+    assert compared(us, FakeSide("eu", {1: 2}, entries, [({1: 3}, removed)])) == []
+    # Another removal comes meanwhile, and then nothing more.
+    us = FakeSide("us", {1: 3}, removed, [({1: 4}, []), ({1: 4}, [])])
+    (line,) = compared(us, FakeSide("eu", {1: 3}, removed))
+    assert line.endswith("us has applied a removal of it that eu has not received yet")
+    # They change all the time.
+    us = FakeSide("us", {1: 3}, removed, [({1: n}, []) for n in range(4, 9)])
+    (line,) = compared(us, FakeSide("eu", {1: 3}, removed))
+    assert line.endswith("the regions have changed while they were compared")
+    # They do not change: this is what divergence looks like.
+    (line,) = compared(FakeSide("us", {1: 3}, []), FakeSide("eu", {1: 3}, removed))
+    assert line.endswith("this is divergence, a fault of anabranch")
 
 
 def test_an_unreachable_region_is_named() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from anabranch.cli.addresses import RegionAddress
 from anabranch.cli.client import PeerFacts
+from anabranch.cli.errors import WrongPassword
 from anabranch.cli.facts import RegionFacts, lack
 from anabranch.cli.problems import problems
 from anabranch.cli.status import as_json, report
@@ -220,7 +221,7 @@ def test_damage_is_a_problem() -> None:
 
 def test_a_wrong_password_is_no_silence() -> None:
     us = facts("us", 1, {}, "")
-    us.error, us.asks_password = "us asks for a password", True
+    us.error, us.error_state = "us asks for a password", WrongPassword.region_state
     assert us.state == "no access" and problems([us]) == [us.error]
 
 

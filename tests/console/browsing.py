@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -21,6 +21,11 @@ CONTRAST = (Path(__file__).parent / "contrast.js").read_text(encoding="utf-8")
 STILL = "() => document.getAnimations().every((one) => one.playState !== 'running')"
 
 Open = Callable[..., "Page"]
+
+
+def contrast(page: Page) -> Any:
+    """What CONTRAST finds at a moment at which nothing is lit up."""
+    return page.wait_for_function(f"() => ({STILL})() && (\n{CONTRAST})()").json_value()
 
 
 def run(page: Page, region: str, line: str) -> str:

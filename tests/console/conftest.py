@@ -86,7 +86,9 @@ def browser() -> Iterator[Browser]:
         pytest.fail("there is no Chromium: install the package chromium")
     with sync_playwright() as playwright:
         # A root in a container may make no sandbox of its own.
-        made = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        made = playwright.chromium.launch(
+            executable_path=path, args=["--no-sandbox"], timeout=100_000
+        )
         yield made
         made.close()
 

@@ -20,7 +20,7 @@ from anabranch.console import live as live_module
 from anabranch.console.app import Console
 from anabranch.console.live import Wanted
 from anabranch.console.pulse import Pulse, Watcher
-from anabranch.console.regions import Line
+from anabranch.console.regions import Line, RegionDown
 from anabranch.console.stream import Window
 from tests.console.conftest import ConsoleProcess
 from tests.console.support import Door, places
@@ -223,6 +223,63 @@ async def test_a_region_goes_and_comes_back(new_cluster: Callable[..., LiveClust
         await asyncio.to_thread(cluster.start, "eu")
         await page.until(lambda: state(page) == "serving")
         await page.until(lambda: rows(page)[0]["in"].get("eu", {}).get("state") == "present")
+
+
+async def test_a_region_that_failed_a_look_is_asked_again(
+    new_cluster: Callable[..., LiveCluster], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connection was one of before its restart. Nothing changed later, and the error stayed."""
+    cluster = new_cluster(["us", "eu"])
+    cluster.start_all()
+    async with console_of(cluster) as console, reading(console, "k") as page:
+        await page.until(lambda: page.newest("stream") is not None)
+
+        async def fail(commands: Any) -> Any:
+            raise RegionDown("the connection is closed")
+
+        with monkeypatch.context() as failing:
+            failing.setattr(console.regions[1].line, "ask_all", fail)
+            async with redis.asyncio.Redis(port=cluster["us"].resp_port) as client:
+                await client.xadd("k", {"a": "1"})
+            await asyncio.to_thread(cluster.sync)
+            await page.until(lambda: bool(page.newest("stream")["regions"][1]["error"]))
+            await page.until(lambda: page.newest("keys")["silent"] == ["eu"])
+            # The pulse has told of the entry in eu.
+            await page.until(lambda: page.newest("overview")["regions"][1]["entries"] == 1)
+            await asyncio.sleep(0.5)
+        await page.until(lambda: rows(page)[0]["in"].get("eu", {}).get("state") == "present")
+        await page.until(lambda: page.newest("keys")["silent"] == [])
+
+
+async def test_a_region_that_hangs_keeps_no_other_waiting(
+    new_cluster: Callable[..., LiveCluster], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look at the stream and at the keys waited 5 s for it. A write was shown after 15 s."""
+    cluster = new_cluster(["us", "eu"])
+    cluster.start_all()
+    process = cluster["eu"].process
+    assert process is not None
+    async with console_of(cluster) as console, reading(console, "k") as page:
+        await page.until(lambda: page.newest("stream") is not None)
+        process.send_signal(signal.SIGSTOP)
+        try:
+            async with redis.asyncio.Redis(port=cluster["us"].resp_port) as client:
+                await client.xadd("k", {"a": "1"})
+                await page.until(lambda: bool(page.newest("stream")["regions"][1]["error"]))
+                await page.until(lambda: page.newest("keys")["silent"] == ["eu"])
+                asked = []
+                for name in ("ask", "ask_all"):
+                    monkeypatch.setattr(console.regions[1].line, name, asked.append)
+                await client.xadd("k", {"a": "2"})
+                await page.until(lambda: len(rows(page)) == 2)
+                await client.xadd("other", {"a": "1"})
+                await page.until(lambda: names(page) == ["k", "other"])
+                assert asked == []
+                monkeypatch.undo()
+        finally:
+            process.send_signal(signal.SIGCONT)
+        await page.until(lambda: not page.newest("stream")["regions"][1]["error"])
+        await page.until(lambda: all(len(row["in"]) == 2 for row in rows(page)))
 
 
 async def test_a_page_that_leaves_while_something_changes_is_gone() -> None:

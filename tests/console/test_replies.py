@@ -62,6 +62,22 @@ def test_a_reply_in_pieces_is_taken_once_it_is_whole() -> None:
     assert decoder.take() is not None and decoder.take() is None
 
 
+def test_each_byte_of_a_long_reply_is_looked_at_once() -> None:
+    """A reply of 4 MiB was parsed again for each 64 KiB, and took 15 s."""
+    entry = b"*2\r\n$3\r\n1-1\r\n%1\r\n$1\r\na\r\n$-1\r\n"
+    data = b"*500\r\n" + entry * 500
+    decoder = Decoder()
+    looked = []
+    for begin in range(0, len(data), 100):
+        assert decoder.take() is None
+        looked.append(decoder._seen)
+        decoder.feed(data[begin : begin + 100])
+    taken = decoder.take()
+    assert taken is not None and isinstance(taken[0], list) and len(taken[0]) == 500
+    assert looked == sorted(looked) and looked[-1] > len(data) - 300, "it goes on where it was"
+    assert decoder.held_bytes == 0 and decoder.take() is None
+
+
 @pytest.mark.parametrize("data", [b"HTTP/1.1 200\r\n", b"*x\r\n", b"\r\n"])
 def test_bytes_that_are_no_reply_are_refused(data: bytes) -> None:
     with pytest.raises(WrongProtocol):

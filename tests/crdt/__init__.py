@@ -3,7 +3,9 @@
 Reading order:
 
 - `conftest`: settings of the property tests.
-- `support`: a region in two forms, `crdt` and the naive model.
+- `naive_log`, `naive_pairs`: a region log and the pairs of a region as plain lists.
+- `model`: a region that is nothing but the simulator's twin.
+- `support`: a region in two forms, `crdt` and the twin.
 - `test_small`: vectors, spans, places, PELs and pairs.
 - `test_pair_run`, `test_pair_finder`: packed pairs, and the table that finds them.
 - `test_ids`: entry IDs.
@@ -15,7 +17,7 @@ Reading order:
 - `test_stories`: the particular histories that SEMANTICS describes.
 - `test_found`: regression tests of bugs.
 - `histories`: random histories of three regions.
-- `test_histories`: comparison of random histories with the naive model.
+- `test_histories`: comparison of random histories with the twin.
 - `exploration`: exhaustive exploration of small histories.
 - `test_exploration`: the checks of all small histories.
 """

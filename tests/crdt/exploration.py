@@ -7,7 +7,7 @@ smaller history, which is explored on its own. Therefore the checks of a history
 and operations that involve all of its units:
 
     commute   The state does not depend on which of the history's last units is applied last, by
-              digest and by the naive model.
+              digest and by the twin.
     join      Any two parts whose union is the history join to the state that shipping the effects
               gives, in both directions.
     collect   A part that has collected its stable tombstones and clears reaches the same state:
@@ -24,26 +24,19 @@ from itertools import permutations
 from xxhash import xxh3_128_digest
 
 from anabranch.crdt.apply import apply, collect, collect_flush
-from anabranch.crdt.effects import Effect
+from anabranch.crdt.effects import Delete, DestroyGroup, Effect, RemoveObserved
 from anabranch.crdt.ids import make
 from anabranch.crdt.join import join
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.snapshot import read_snapshot
 from anabranch.crdt.vector import Vector
-from tests.crdt.support import (
-    converged,
-    effect_of,
-    kept,
-    kept_naive,
-    locals_naive,
-    locals_of,
-    snapshot_bytes,
-)
-from tests.oracles import naive_engine
-from tests.oracles.naive_engine import NEVER, NaiveEngine
-from tests.oracles.naive_log import Dot
-from tests.oracles.naive_stream import Delete, Destroy, NaiveRegion, Op, RemoveObserved
+from anabranch.sim.twin.effects import Plain
+from anabranch.sim.twin.reading import handed, undelivered
+from anabranch.sim.twin.records import Delivered, apply_record
+from anabranch.sim.twin.state import NEVER, Dot
+from tests.crdt.model import Contents, Model
+from tests.crdt.support import converged, effect_of, kept, locals_of, snapshot_bytes
 
 KEY, GROUP = b"k", b"g"
 REGIONS = (1, 2, 3)
@@ -60,20 +53,20 @@ RENAMINGS = [dict(zip(REGIONS, images, strict=True)) for images in permutations(
 class Unit:
     """The effects of one command. `past` holds the units that its region had applied before."""
 
-    def __init__(self, region_id: int, index: int, kind: str, past: Part, ops: list[Op]) -> None:
+    def __init__(self, region_id: int, index: int, kind: str, past: Part, ops: list[Plain]) -> None:
         self.region_id = region_id
         # Position among the units of its region, from 0.
         self.index = index
         self.kind = kind
         self.past = past
         first = sum(len(unit.ops) for unit in past if unit.region_id == region_id) + 1
-        self.ops: list[tuple[Op, Dot]] = [
+        self.ops: list[tuple[Plain, Dot]] = [
             (op, (region_id, first + offset)) for offset, op in enumerate(ops)
         ]
         self.effects: list[tuple[Effect, Dot]] = [(effect_of(op, dot), dot) for op, dot in self.ops]
         # region_id → number of that region's units in the past. It identifies the past.
         self.reach = {each: sum(1 for unit in past if unit.region_id == each) for each in REGIONS}
-        self.buries = any(isinstance(op, (Delete, Destroy, RemoveObserved)) for op in ops)
+        self.buries = any(isinstance(op, (Delete, DestroyGroup, RemoveObserved)) for op in ops)
 
 
 Part = frozenset[Unit]
@@ -83,8 +76,8 @@ Part = frozenset[Unit]
 class State:
     """The state of a region that has applied a part of a history."""
 
-    naive: NaiveRegion
-    contents: dict[bytes, object]
+    model: Model
+    contents: dict[bytes, Contents]
     digest: bytes
     snapshot: list[bytes]
     # Hash of the snapshot. A join depends on nothing else.
@@ -119,6 +112,15 @@ def replay(units: list[Unit]) -> Keyspace:
     keyspace = Keyspace(OBSERVER, LIMITS)
     ship(keyspace, units)
     return keyspace
+
+
+def modelled(units: list[Unit], region_id: int = OBSERVER, clock_ms: int = EARLY_MS) -> Model:
+    """The twin of a region that applied these units."""
+    model = Model(region_id, clock_ms)
+    for unit in units:
+        for op, dot in unit.ops:
+            model.apply(op, dot)
+    return model
 
 
 def ship(keyspace: Keyspace, units: list[Unit]) -> None:
@@ -196,10 +198,9 @@ class Exploration:
         found = self.units.get((region_id, past))
         if found is None:
             index = sum(1 for unit in past if unit.region_id == region_id)
-            naive = self._state(past).naive
             found = [
                 Unit(region_id, index, kind, past, ops)
-                for kind, ops in commands(naive, region_id, past)
+                for kind, ops in commands(region_id, past)
                 if ops
             ]
             if keep:
@@ -221,28 +222,26 @@ class Exploration:
         state = None
         if not part:
             return State(
-                NaiveRegion(OBSERVER),
+                Model(OBSERVER),
                 {},
                 bytes(16),
                 snapshot_bytes(Keyspace(OBSERVER, LIMITS)),
                 bytes(16),
             )
         for last in last_units(part):
-            naive = self._state(part - {last}).naive.copy()
-            for op, dot in last.ops:
-                naive.apply(op, dot)
-            keyspace = replay([*in_order(part - {last}), last])
+            order = [*in_order(part - {last}), last]
+            model, keyspace = modelled(order), replay(order)
             self.orders += 1
             if state is None:
-                contents = naive.converged()
+                contents = model.converged()
                 assert converged(keyspace) == contents
-                assert kept(keyspace) == kept_naive(naive)
-                assert locals_of(keyspace) == locals_naive(naive)
+                assert kept(keyspace) == model.kept()
+                assert locals_of(keyspace) == model.locals()
                 snapshot = snapshot_bytes(keyspace)
-                state = State(naive, contents, keyspace.digest(), snapshot, name_of_state(snapshot))
+                state = State(model, contents, keyspace.digest(), snapshot, name_of_state(snapshot))
             else:
-                assert naive.converged() == state.contents, (
-                    "two orders give different outcomes in the naive model: the rules are wrong"
+                assert model.converged() == state.contents, (
+                    "two orders give different outcomes in the twin: the rules are wrong"
                 )
                 assert keyspace.digest() == state.digest, "two orders give different outcomes"
         assert state is not None
@@ -290,12 +289,12 @@ class Exploration:
         if pair not in self.joined:
             keyspace = replay(in_order(part))
             join(keyspace, read_snapshot(other.snapshot, LIMITS), 0)
-            naive = mine.naive.copy()
-            naive.join(other.naive)
-            assert converged(keyspace) == naive.converged()
-            assert locals_of(keyspace) == locals_naive(naive)
-            assert kept(keyspace) == kept_naive(naive)
-            assert keyspace.vector == naive.vector
+            model = modelled(in_order(part))
+            model.join(other.model)
+            assert converged(keyspace) == model.converged()
+            assert locals_of(keyspace) == model.locals()
+            assert kept(keyspace) == model.kept()
+            assert keyspace.vector == model.vector
             self.joined[pair] = keyspace.digest()
         assert self.joined[pair] == expected.digest, "the join differs from shipping the effects"
 
@@ -316,13 +315,13 @@ class Exploration:
             snapshot = snapshot_bytes(keyspace)
             ship(keyspace, in_order(history - part))
             assert keyspace.digest() == state.digest, "collecting changed the outcome of effects"
-            naive = self._state(part).naive.copy()
-            naive.collect(vector)
+            model = modelled(in_order(part))
+            model.collect(vector)
             for unit in in_order(history - part):
                 for op, dot in unit.ops:
-                    naive.apply(op, dot)
-            assert naive.converged() == state.contents, (
-                "collecting changed the outcome of effects in the naive model"
+                    model.apply(op, dot)
+            assert model.converged() == state.contents, (
+                "collecting changed the outcome of effects in the twin"
             )
             self.collections += 1
             name = name_of_state(snapshot)
@@ -375,37 +374,40 @@ def name_of(history: Part) -> tuple[object, ...]:
     )
 
 
-def commands(state: NaiveRegion, region_id: int, past: Part) -> Iterator[tuple[str, list[Op]]]:
+def commands(region_id: int, past: Part) -> Iterator[tuple[str, list[Plain]]]:
     """Each command and its effects; these are empty where it would change nothing."""
-    naive = state.copy()
-    naive.region_id = region_id
     # A clock that is past the deadline never goes back before it.
     is_late = any(unit.region_id == region_id and unit.kind == "expire" for unit in past)
-    engine = NaiveEngine(naive, LATE_MS if is_late else EARLY_MS)
-    stream = engine.stream(KEY)
-    yield "add", engine.add(KEY)
-    if stream.entries:
-        yield (
-            "xdel",
-            engine.delete_entry(KEY, min(entry_id for entry_id, _ in stream.entries.values())),
-        )
-    yield "trim", engine.trim(KEY, 0)
-    yield "del", engine.delete(KEY)
-    yield "create 0", engine.create(KEY, GROUP, 0)
-    yield "create $", engine.create(KEY, GROUP, None)
-    yield "destroy", engine.destroy(KEY, GROUP)
-    yield "ack", read_and_announce(engine, 1 << 30)
-    yield "xsetid", engine.set_id(KEY, make((stream.last_id() >> 64) + 1, 0))
-    yield "deadline", engine.expire_at(KEY, DEADLINE_MS)
-    yield "persist", engine.expire_at(KEY, NEVER)
-    yield "expire", NaiveEngine(naive, LATE_MS).expire_now(KEY)
+    clock_ms = LATE_MS if is_late else EARLY_MS
+    units = in_order(past)
+
+    def fresh(at_ms: int = clock_ms) -> Model:
+        return modelled(units, region_id, at_ms)
+
+    state = fresh().state
+    key = state.key(KEY)
+    won = key.deadline()
+    yield "add", fresh().add(KEY)
+    if key.order:
+        yield "xdel", fresh().delete_entry(KEY, key.order[0][0])
+    yield "trim", fresh().trim(KEY, 0)
+    yield "del", fresh().delete(KEY)
+    yield "create 0", fresh().create(KEY, GROUP, 0)
+    yield "create $", fresh().create(KEY, GROUP, None)
+    yield "destroy", fresh().destroy(KEY, GROUP)
+    yield "ack", read_and_announce(fresh())
+    yield "xsetid", fresh().set_id(KEY, make((key.last_id() >> 64) + 1, 0))
+    if won is None or won[1] != DEADLINE_MS:
+        yield "deadline", fresh().expire_at(KEY, DEADLINE_MS)
+    yield "persist", fresh().expire_at(KEY, NEVER)
+    yield "expire", fresh(LATE_MS).expiry(KEY)
 
 
-def read_and_announce(engine: NaiveEngine, count: int) -> list[Op]:
-    """Reads and acknowledges up to `count` undelivered entries, and begins a sync round."""
-    stream = engine.stream(KEY)
-    if not engine.exists(KEY) or GROUP not in stream.creates:
+def read_and_announce(model: Model) -> list[Plain]:
+    """Reads and acknowledges all undelivered entries, and begins a sync round."""
+    key = model.state.visible(KEY)
+    if key is None or GROUP not in key.groups:
         return []
-    for entry in naive_engine.deliverable(stream, GROUP)[:count]:
-        naive_engine.deliver(stream, GROUP, entry, b"c", engine.clock_ms, True)
-    return engine.announce(KEY, GROUP)
+    entries = handed(key, undelivered(key, key.groups[GROUP]))
+    apply_record(model.state, Delivered(key, GROUP, model.state.clock_ms, b"c", entries, True))
+    return model.announcement(KEY, GROUP)

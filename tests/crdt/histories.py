@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from anabranch.crdt.ids import make
 from anabranch.crdt.region_log import NodeLimits
+from anabranch.crdt.vector import Vector
+from anabranch.sim.twin.state import NEVER
 from tests.crdt.support import Twin, assert_equal
-from tests.oracles.naive_engine import NEVER
-from tests.oracles.naive_stream import Configure, Op, Vector
 
 # One key and one group are the most frequent, so that many steps meet on them.
 KEYS = (b"k", b"k", b"k", b"l")
@@ -44,7 +44,7 @@ class History:
             action(self, twin, one, two)
             if (len(twin.log), len(twin.records)) != before:
                 self.done[action.__name__] = self.done.get(action.__name__, 0) + 1
-            self.attested[twin.region_id].append(dict(twin.naive.vector))
+            self.attested[twin.region_id].append(dict(twin.model.vector))
             if self.checks:
                 twin.check()
                 if two % 3 == 0:
@@ -67,7 +67,7 @@ class History:
             counting = [
                 vector
                 for vector in vectors
-                if vector.get(region_id, 0) <= twin.naive.vector.get(region_id, 0)
+                if vector.get(region_id, 0) <= twin.model.vector.get(region_id, 0)
             ]
             newest.append(counting[-1])
         least = {
@@ -99,109 +99,95 @@ class History:
             twin.check()
 
 
+def ids_of(twin: Twin, key: bytes) -> list[int]:
+    """The IDs of a key's entries, ascending; entries may share one."""
+    held = twin.model.keys.get(key)
+    return [entry_id for entry_id, _, _ in held.order] if held else []
+
+
+def groups_of(twin: Twin) -> list[tuple[bytes, bytes]]:
+    """The live groups: (key, group)."""
+    return [(name, group) for name, key in twin.model.keys.items() for group in key.groups]
+
+
 def add(history: History, twin: Twin, one: int, two: int) -> None:
-    twin.issue(twin.engine().add(KEYS[one % 4], (b"f", b"v%d" % two)))
+    twin.add(KEYS[one % 4], (b"f", b"v%d" % two))
 
 
 def add_with_id(history: History, twin: Twin, one: int, two: int) -> None:
-    twin.issue(
-        twin.engine().add(
-            KEYS[one % 4], (b"f%d" % (two % 3), b"v", b"", b""), make(1000 + two % 4, 1 + one % 3)
-        )
-    )
+    twin.add(KEYS[one % 4], (b"f%d" % (two % 3), b"v", b"", b""), make(1000 + two % 4, 1 + one % 3))
 
 
 def add_idempotent(history: History, twin: Twin, one: int, two: int) -> None:
-    stream = twin.naive.keys.get(KEYS[one % 4])
-    pid, iid = b"p%d" % (two % 2), b"i%d" % (two % 3)
-    if stream is None or not any(
-        (pair.pid, pair.iid) == (pid, iid) for pair in stream.pairs.values()
-    ):
-        twin.issue(twin.engine().add(KEYS[one % 4], (b"f", b"v"), 0, pid, iid))
+    twin.add(KEYS[one % 4], (b"f", b"v"), 0, b"p%d" % (two % 2), b"i%d" % (two % 3))
 
 
 def delete_entry(history: History, twin: Twin, one: int, two: int) -> None:
-    stream = twin.naive.keys.get(KEYS[one % 4])
-    if stream is not None and stream.entries:
-        entry_ids = sorted({entry_id for entry_id, _ in stream.entries.values()})
-        twin.issue(twin.engine().delete_entry(KEYS[one % 4], entry_ids[two % len(entry_ids)]))
+    entry_ids = ids_of(twin, KEYS[one % 4])
+    if entry_ids:
+        twin.delete_entry(KEYS[one % 4], entry_ids[two % len(entry_ids)])
 
 
 def trim(history: History, twin: Twin, one: int, two: int) -> None:
-    twin.issue(twin.engine().trim(KEYS[one % 4], two % 4, two % 5 == 0))
+    twin.trim(KEYS[one % 4], two % 4, two % 5 == 0)
 
 
 def delete(history: History, twin: Twin, one: int, two: int) -> None:
     if two % 3 == 0:
-        twin.issue(twin.engine().delete(KEYS[one % 4]))
+        twin.delete(KEYS[one % 4])
 
 
 def flush(history: History, twin: Twin, one: int, two: int) -> None:
     if two % 10 == 0:
-        twin.issue(twin.engine().flush())
+        twin.flush()
 
 
 def set_id(history: History, twin: Twin, one: int, two: int) -> None:
-    twin.issue(twin.engine().set_id(KEYS[one % 4], make(1000 + two, 0)))
+    twin.set_id(KEYS[one % 4], make(1000 + two, 0))
 
 
 def create(history: History, twin: Twin, one: int, two: int) -> None:
     start = (0, None, make(1001, 0), 0)[two // 3 % 4]
-    twin.issue(twin.engine().create(KEYS[one % 4], GROUPS[two % 3], start))
+    twin.create(KEYS[one % 4], GROUPS[two % 3], start)
 
 
 def destroy(history: History, twin: Twin, one: int, two: int) -> None:
     if two % 2 == 0:
-        twin.issue(twin.engine().destroy(KEYS[one % 4], GROUPS[two % 3]))
+        twin.destroy(KEYS[one % 4], GROUPS[two % 3])
 
 
 def expire_at(history: History, twin: Twin, one: int, two: int) -> None:
-    twin.issue(
-        twin.engine().expire_at(KEYS[one % 4], NEVER if two % 4 == 0 else twin.clock_ms + two % 5)
-    )
+    twin.expire_at(KEYS[one % 4], NEVER if two % 4 == 0 else twin.clock_ms + two % 5)
 
 
 def expire_now(history: History, twin: Twin, one: int, two: int) -> None:
     twin.clock_ms += two % 30
-    twin.issue(twin.engine().expire_now(KEYS[one % 4]))
+    twin.expire_now(KEYS[one % 4])
 
 
 def configure(history: History, twin: Twin, one: int, two: int) -> None:
-    engine = twin.engine()
-    if engine.exists(KEYS[one % 4]):
-        stream = engine.stream(KEYS[one % 4])
-        unit: list[Op] = [
-            Configure(
-                KEYS[one % 4],
-                60 + two,
-                1000,
-                tuple(sorted(stream.configurations)),
-                engine.vector_after([]),
-            )
-        ]
-        twin.issue(unit)
+    twin.configure(KEYS[one % 4], 60 + two, 1000)
 
 
 def rename(history: History, twin: Twin, one: int, two: int) -> None:
-    if two % 3 == 0 and not twin.engine().is_hidden(KEYS[one % 4]):
-        twin.issue(twin.engine().rename(KEYS[one % 4], KEYS[3 - one % 4]))
+    if two % 3 == 0:
+        twin.rename(KEYS[one % 4], KEYS[3 - one % 4])
 
 
 def announce(history: History, twin: Twin, one: int, two: int) -> None:
-    for key in twin.naive.keys:
-        for group in twin.naive.keys[key].creates:
-            twin.issue(twin.engine().announce(key, group))
+    for key, group in groups_of(twin):
+        twin.announce(key, group)
 
 
 def local_step(history: History, twin: Twin, one: int, two: int) -> None:
     """A step on local group state: read, acknowledge, claim, delete a consumer, move a floor."""
-    groups = [(key, group) for key, stream in twin.naive.keys.items() for group in stream.creates]
+    groups = groups_of(twin)
     if not groups:
         return
     key, group = groups[two % len(groups)]
-    stream = twin.naive.keys[key]
-    entry_ids = sorted({entry_id for entry_id, _ in stream.entries.values()})
-    pending = sorted({each[0] for each in stream.local(group).pel.values()})
+    entry_ids = ids_of(twin, key)
+    local = twin.model.keys[key].groups[group].local
+    pending = sorted({one.entry_id for one in local.pel.values()})
     kind = one % 16
     if kind < 6:
         twin.read(key, group, b"c%d" % (two % 2), 1 + two % 4, kind == 3)
@@ -212,7 +198,7 @@ def local_step(history: History, twin: Twin, one: int, two: int) -> None:
     elif kind == 12:
         twin.delete_consumer(key, group, b"c%d" % (two % 2))
     elif kind in (13, 14) and entry_ids:
-        counters = tuple(sorted(twin.naive.vector.items()))
+        counters = tuple(sorted(twin.model.vector.items()))
         twin.set_floor(
             key, group, counters if two % 4 == 0 else entry_ids[two % len(entry_ids)] - two % 2
         )
@@ -223,7 +209,7 @@ def local_step(history: History, twin: Twin, one: int, two: int) -> None:
 def pull(history: History, twin: Twin, one: int, two: int) -> None:
     """Receives all effects that another region has, or its next few."""
     other = history.other(twin, one)
-    missing = [sent for sent in other.log if sent.dot[1] > twin.naive.vector.get(sent.dot[0], 0)]
+    missing = [sent for sent in other.log if sent.dot[1] > twin.model.vector.get(sent.dot[0], 0)]
     for sent in missing if two % 2 else missing[: 1 + two % 3]:
         twin.receive(sent)
 

@@ -1,45 +1,40 @@
-"""A region in two forms, `crdt` and the naive model: both take the same steps and are compared."""
+"""A region in two forms, `crdt` and the simulator's twin: both take the same steps."""
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
-from typing import Optional
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Optional
 
-from anabranch.crdt import acknowledge, undelivered
+from anabranch.crdt import acknowledge, local
 from anabranch.crdt import effects as fx
+from anabranch.crdt import undelivered as handout
 from anabranch.crdt.apply import add, apply, collect, collect_flush
 from anabranch.crdt.join import join
 from anabranch.crdt.keyspace import Keyspace
-from anabranch.crdt.local import (
-    Claim,
-    Claimed,
-    ConsumerDeleted,
-    Delivered,
-    FloorRaised,
-    FloorSet,
-    LocalRecord,
-    RecordHead,
-    Removed,
-    apply_local,
-)
+from anabranch.crdt.local import Claim, LocalRecord, RecordHead, apply_local
 from anabranch.crdt.merge import forward
 from anabranch.crdt.node import encode_names, encode_values, put_entry
 from anabranch.crdt.pel_chunk import EntryRef, entry_ref
-from anabranch.crdt.place import Place, at_counters, at_id
+from anabranch.crdt.place import at_counters, at_id
 from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.scan import SAME_NAMES
 from anabranch.crdt.snapshot import SnapshotCut, read_snapshot
 from anabranch.crdt.spans import Spans, SpansByRegion
 from anabranch.crdt.stream import Stream
 from anabranch.crdt.vector import Vector
-from tests.oracles import naive_engine, naive_stream
-from tests.oracles.naive_log import Dot, NaiveEntry, counters_of, page, spans_of
-from tests.oracles.naive_stream import NaiveLocal, NaiveRegion, Op, Start
+from anabranch.sim.twin import records
+from anabranch.sim.twin.announce import runs
+from anabranch.sim.twin.effects import Add, Announce, Plain
+from anabranch.sim.twin.reading import cut_at, handed, undelivered
+from anabranch.sim.twin.records import apply_record
+from anabranch.sim.twin.state import Entry, Pending, Place, covers
+from tests.crdt.model import Commands, Contents, Held, Locals, Model, Start, start_of
+from tests.crdt.naive_log import Dot, counters_of, spans_of
 
 MAX_ID = (1 << 128) - 1
 
 
-# -- from naive to crdt
+# -- from the twin to crdt
 
 
 def add_run(key: bytes, adds: list[tuple[int, tuple[bytes, ...]]], first: int) -> fx.AddRun:
@@ -64,59 +59,58 @@ def add_run(key: bytes, adds: list[tuple[int, tuple[bytes, ...]]], first: int) -
     return fx.AddRun(key, names, bytes(data), first - 1)
 
 
-def spans_from(counters: frozenset[int]) -> Spans:
-    spans = Spans()
-    for start, end in spans_of(set(counters)):
-        spans.add(start, end, 0)
-    return spans
+def effect_of(effect: Plain, dot: Dot) -> fx.Effect:
+    """The effect of `crdt` that corresponds to one of the twin with this dot."""
+    if isinstance(effect, Add):
+        one = effect.pairing
+        if one is None:
+            return add_run(effect.key, [(effect.entry_id, tuple(effect.fields))], dot[1])
+        names, values = encode_names(effect.fields[::2]), encode_values(effect.fields[1::2])
+        pair = (one.pid, one.iid, one.recorded_ms, dict(one.vector))
+        return fx.AddIdempotent(effect.key, effect.entry_id, names, values, *pair)
+    if isinstance(effect, Announce):
+        spans = {region_id: Spans() for region_id in sorted({dot[0] for dot in effect.counters})}
+        for region_id, each in spans.items():
+            counters = {counter for region, counter in effect.counters if region == region_id}
+            for start, end in spans_of(counters):
+                each.add(start, end, 0)
+        return fx.Acknowledge(effect.key, effect.group, list(effect.creates), spans)
+    return copied(effect)
 
 
-def effect_of(op: Op, dot: Dot) -> fx.Effect:
-    """The effect of `crdt` that corresponds to a naive operation with this dot."""
-    if isinstance(op, naive_stream.Add):
-        if op.pid:
-            names, values = encode_names(list(op.fields[::2])), encode_values(list(op.fields[1::2]))
-            return fx.AddIdempotent(
-                op.key, op.entry_id, names, values, op.pid, op.iid, op.recorded_ms, dict(op.vector)
-            )
-        return add_run(op.key, [(op.entry_id, op.fields)], dot[1])
-    if isinstance(op, naive_stream.Remove):
-        return fx.RemoveEntries(op.key, list(op.dots))
-    if isinstance(op, naive_stream.Trim):
-        return fx.Trim(op.key, dict(op.prefix), op.drops_references)
-    if isinstance(op, naive_stream.Delete):
-        return fx.Delete(op.key, dict(op.vector))
-    if isinstance(op, naive_stream.Flush):
-        return fx.Flush(dict(op.vector))
-    if isinstance(op, naive_stream.SetId):
-        return fx.SetId(op.key, op.entry_id)
-    if isinstance(op, naive_stream.Create):
-        return fx.CreateGroup(
-            op.key, op.group, op.start_id or 0, op.start_id is None, dict(op.vector)
-        )
-    if isinstance(op, naive_stream.Destroy):
-        return fx.DestroyGroup(op.key, op.group)
-    if isinstance(op, naive_stream.Acknowledge):
-        spans = {region_id: spans_from(counters) for region_id, counters in op.counters.items()}
-        return fx.Acknowledge(op.key, op.group, list(op.creates), spans)
-    if isinstance(op, naive_stream.Deadline):
-        return fx.SetDeadline(op.key, op.at_ms, list(op.replaces))
-    if isinstance(op, naive_stream.RemoveObserved):
-        return fx.RemoveObserved(op.key, dict(op.vector), op.with_deadlines)
-    return fx.Configure(op.key, op.duration_s, op.maxsize, list(op.replaces), dict(op.vector))
+def copied(effect: fx.Effect) -> fx.Effect:
+    """A copy, so that no region can change what another one received."""
+    if isinstance(effect, fx.RemoveEntries):
+        return fx.RemoveEntries(effect.key, list(effect.dots))
+    if isinstance(effect, fx.Trim):
+        return fx.Trim(effect.key, dict(effect.prefix), effect.drops_references)
+    if isinstance(effect, fx.Delete):
+        return fx.Delete(effect.key, dict(effect.vector))
+    if isinstance(effect, fx.Flush):
+        return fx.Flush(dict(effect.vector))
+    if isinstance(effect, fx.CreateGroup):
+        start = (effect.start_id, effect.starts_at_vector)
+        return fx.CreateGroup(effect.key, effect.group, *start, dict(effect.vector))
+    if isinstance(effect, fx.SetDeadline):
+        return fx.SetDeadline(effect.key, effect.at_ms, list(effect.replaces))
+    if isinstance(effect, fx.RemoveObserved):
+        return fx.RemoveObserved(effect.key, dict(effect.vector), effect.with_deadlines)
+    if isinstance(effect, fx.Configure):
+        values = (effect.duration_s, effect.maxsize)
+        return fx.Configure(effect.key, *values, list(effect.replaces), dict(effect.vector))
+    assert isinstance(effect, (fx.SetId, fx.DestroyGroup)), "it has nothing that changes"
+    return effect
 
 
-def receive(keyspace: Keyspace, op: Op, dot: Dot, now_ms: int = 0, is_own: bool = False) -> None:
+def receive(
+    keyspace: Keyspace, effect: Plain, dot: Dot, now_ms: int = 0, is_own: bool = False
+) -> None:
     """Applies one effect and moves the vector, as a merge does."""
-    apply(keyspace, effect_of(op, dot), dot[0], dot[1], now_ms, is_own)
+    apply(keyspace, effect_of(effect, dot), dot[0], dot[1], now_ms, is_own)
     keyspace.vector[dot[0]] = dot[1]
 
 
-# -- from crdt to the values that the naive model compares
-
-
-def start_of(place: Place) -> Start:
-    return place.entry_id if place.is_id else tuple(sorted(place.counters.items()))
+# -- from crdt to the values that the model compares
 
 
 def dots_in(spans: SpansByRegion) -> set[Dot]:
@@ -127,9 +121,9 @@ def dots_in(spans: SpansByRegion) -> set[Dot]:
     }
 
 
-def converged(keyspace: Keyspace) -> dict[bytes, object]:
-    """The counterpart of `NaiveRegion.converged` for a keyspace."""
-    result: dict[bytes, object] = {}
+def converged(keyspace: Keyspace) -> dict[bytes, Contents]:
+    """The counterpart of `Model.converged` for a keyspace."""
+    result: dict[bytes, Contents] = {}
     for key, stream in keyspace.keys.items():
         entries = {
             (entry.region_id, entry.counter): (entry.entry_id, tuple(entry.fields))
@@ -151,47 +145,8 @@ def converged(keyspace: Keyspace) -> dict[bytes, object]:
     return result
 
 
-def summed(dots: set[Dot]) -> Vector:
-    """The highest counter of each region."""
-    result: Vector = {}
-    for region_id, counter in dots:
-        result[region_id] = max(counter, result.get(region_id, 0))
-    return result
-
-
-def joined(vectors: list[Vector]) -> Vector:
-    """The least vector that covers all of these."""
-    return summed({dot for vector in vectors for dot in vector.items()})
-
-
-def kept_naive(region: NaiveRegion) -> dict[object, object]:
-    """Tombstones, clears and pairs, in the form in which a keyspace holds them.
-
-    A keyspace keeps only the newest tombstone of each region.
-    """
-    result: dict[object, object] = {
-        "flush": (
-            summed(region.flush_tombstones),
-            joined([vector for _, vector in region.flush_clears]),
-        )
-    }
-    for key, stream in region.keys.items():
-        tombstones = {
-            name: summed({dot for each, dot in stream.tombstones if each == name})
-            for name in {each for each, _ in stream.tombstones}
-        }
-        pairs = {
-            dot: (pair.pid, pair.iid, pair.entry_id, pair.recorded_ms, pair.held_ms)
-            for dot, pair in stream.pairs.items()
-        }
-        contents = (tombstones, joined(stream.clears), pairs)
-        if any(contents):
-            result[key] = contents
-    return result
-
-
 def kept(keyspace: Keyspace) -> dict[object, object]:
-    """The counterpart of `kept_naive` for a keyspace."""
+    """The counterpart of `Model.kept` for a keyspace."""
     result: dict[object, object] = {
         "flush": (dict(keyspace.flush_tombstone), dict(keyspace.flush_clears))
     }
@@ -211,30 +166,8 @@ def kept(keyspace: Keyspace) -> dict[object, object]:
     return result
 
 
-Locals = dict[tuple[bytes, bytes], tuple[object, ...]]
-
-
-def locals_naive(region: NaiveRegion) -> Locals:
-    """The local state of all live groups of the naive model, by (key, group)."""
-    result: Locals = {}
-    for key, stream in region.keys.items():
-        for name in stream.creates:
-            state = stream.locals.get(name) or NaiveLocal()
-            # A deleted entry counts as neither pending nor dropped (S8.1).
-            dropped = {dot for dot in state.dropped if dot in stream.entries}
-            result[key, name] = (
-                state.floor,
-                state.raised_id,
-                state.given,
-                dropped,
-                state.pel,
-                state.consumers,
-            )
-    return result
-
-
 def locals_of(keyspace: Keyspace) -> Locals:
-    """The counterpart of `locals_naive` for a keyspace."""
+    """The counterpart of `Model.locals` for a keyspace."""
     result: Locals = {}
     for key, stream in keyspace.keys.items():
         for name, group in stream.groups.items():
@@ -267,13 +200,8 @@ def locals_of(keyspace: Keyspace) -> Locals:
                 for counter in counters
                 if region_id in stream.logs and stream.logs[region_id].has_counter(counter)
             }
-            result[key, name] = (
-                floor,
-                state.raised_id,
-                dots_in(state.given),
-                dropped,
-                pel,
-                set(state.consumers),
+            result[key, name] = Held(
+                floor, state.raised_id, dots_in(state.given), dropped, pel, set(state.consumers)
             )
     return result
 
@@ -281,11 +209,10 @@ def locals_of(keyspace: Keyspace) -> Locals:
 # -- the region in both forms
 
 
-@dataclass(frozen=True)
-class Sent:
+class Sent(NamedTuple):
     """An effect in transit between regions."""
 
-    op: Op
+    effect: Plain
     dot: Dot
 
 
@@ -294,61 +221,79 @@ def snapshot_bytes(keyspace: Keyspace, bytes_max: int = 1 << 16) -> list[bytes]:
     return list(SnapshotCut(keyspace, 0).chunks(bytes_max))
 
 
-class Twin:
-    """One region in both forms, `keyspace` and `naive`."""
+class Twin(Commands[Sent]):
+    """One region in both forms: `keyspace`, and `model`, which is nothing but the twin."""
 
     def __init__(self, region_id: int, limits: Optional[NodeLimits] = None) -> None:
         self.region_id = region_id
         self.limits = limits or NodeLimits()
         self.keyspace = Keyspace(region_id, self.limits)
-        self.naive = NaiveRegion(region_id)
+        self.model = Model(region_id)
         self.log: list[Sent] = []
-        self.clock_ms = 1000
         # (number of effects applied before the record, the record).
         self.records: list[tuple[int, LocalRecord]] = []
 
-    def engine(self) -> naive_engine.NaiveEngine:
-        """The commands of this region, at its current clock."""
-        return naive_engine.NaiveEngine(self.naive, self.clock_ms)
+    @property
+    def clock_ms(self) -> int:
+        """The clock of the region."""
+        return self.model.state.clock_ms
 
-    def issue(self, unit: list[Op]) -> list[Sent]:
-        """Issues a unit in this region. Returns its effects, to be sent."""
+    @clock_ms.setter
+    def clock_ms(self, clock_ms: int) -> None:
+        self.model.state.clock_ms = clock_ms
+
+    def run(self, *argv: bytes) -> list[Sent]:
+        """Runs a command in this region. Returns its effects, to be sent."""
+        return self._follow(self.model.run(*argv))
+
+    def issue(self, effects: Sequence[Plain]) -> list[Sent]:
+        """Issues effects in this region. Returns them, to be sent."""
+        return self._follow(self.model.issue(effects))
+
+    def expire_now(self, key: bytes) -> list[Sent]:
+        """The removal after a passed deadline (S10.3, S10.6)."""
+        return self.issue(self.model.expiry(key))
+
+    def announce(self, key: bytes, group: bytes) -> list[Sent]:
+        """The announcement of a sync round (S8.1)."""
+        return self.issue(self.model.announcement(key, group))
+
+    def _follow(self, effects: list[Plain]) -> list[Sent]:
+        """Applies to the keyspace what the model has issued."""
         sent = []
-        for op in unit:
-            each = Sent(op, (self.region_id, self.naive.vector.get(self.region_id, 0) + 1))
-            self._apply(each, True)
+        for effect in effects:
+            counter = self.keyspace.vector.get(self.region_id, 0) + 1
+            each = Sent(effect, (self.region_id, counter))
+            if isinstance(effect, Add) and effect.pairing is None:
+                self._add(effect, each.dot)
+            else:
+                receive(self.keyspace, effect, each.dot, self.clock_ms, True)
+            self.log.append(each)
             sent.append(each)
         return sent
+
+    def _add(self, effect: Add, dot: Dot) -> None:
+        """Adds to the keyspace by the function that an engine uses for its own plain adds."""
+        add(
+            self.keyspace,
+            self.keyspace.get_or_create(effect.key),
+            effect.entry_id >> 64,
+            effect.entry_id & ((1 << 64) - 1),
+            dot[1],
+            encode_names(effect.fields[::2]),
+            encode_values(effect.fields[1::2]),
+        )
+        self.keyspace.vector[dot[0]] = dot[1]
 
     def receive(self, sent: Sent) -> None:
         """Applies an effect that a peer sent, unless it is already applied.
 
         After a restore, peers also send back effects of this region.
         """
-        if self.naive.vector.get(sent.dot[0], 0) < sent.dot[1]:
-            self._apply(sent, False)
-
-    def _apply(self, sent: Sent, is_own: bool) -> None:
-        self.naive.apply(sent.op, sent.dot, self.clock_ms, is_own)
-        if is_own and isinstance(sent.op, naive_stream.Add) and not sent.op.pid:
-            self._add(sent.op, sent.dot)
-        else:
-            receive(self.keyspace, sent.op, sent.dot, self.clock_ms, is_own)
-        self.log.append(sent)
-
-    def _add(self, op: naive_stream.Add, dot: Dot) -> None:
-        """Adds to the keyspace by the function that an engine uses for its own plain adds."""
-        names, values = encode_names(list(op.fields[::2])), encode_values(list(op.fields[1::2]))
-        add(
-            self.keyspace,
-            self.keyspace.get_or_create(op.key),
-            op.entry_id >> 64,
-            op.entry_id & ((1 << 64) - 1),
-            dot[1],
-            names,
-            values,
-        )
-        self.keyspace.vector[dot[0]] = dot[1]
+        if not covers(self.model.vector, sent.dot):
+            self.model.apply(sent.effect, sent.dot)
+            receive(self.keyspace, sent.effect, sent.dot, self.clock_ms, False)
+            self.log.append(sent)
 
     def pull(self, other: Twin) -> None:
         """Receives the log of `other`, in its order: Bayou anti-entropy (S2.1)."""
@@ -362,7 +307,7 @@ class Twin:
             read_snapshot(snapshot_bytes(other.keyspace, bytes_max), self.limits),
             self.clock_ms,
         )
-        self.naive.join(other.naive, self.clock_ms)
+        self.model.join(other.model)
         have = {sent.dot for sent in self.log}
         self.log += [sent for sent in other.log if sent.dot not in have]
 
@@ -372,155 +317,150 @@ class Twin:
             collect(self.keyspace, stream, stable)
             self.keyspace.drop_if_empty(stream)
         collect_flush(self.keyspace, stable)
-        self.naive.collect(stable)
+        self.model.collect(stable)
 
     def check(self) -> None:
         """Asserts that both forms hold the same state."""
-        assert self.keyspace.vector == self.naive.vector
-        assert converged(self.keyspace) == self.naive.converged()
-        assert kept(self.keyspace) == kept_naive(self.naive)
-        assert locals_of(self.keyspace) == locals_naive(self.naive)
+        assert self.keyspace.vector == self.model.vector
+        assert converged(self.keyspace) == self.model.converged()
+        assert kept(self.keyspace) == self.model.kept()
+        assert locals_of(self.keyspace) == self.model.locals()
         assert {key: trimmed_of(stream) for key, stream in self.keyspace.keys.items()} == {
-            key: stream.trimmed for key, stream in self.naive.keys.items()
+            name: key.ever_trimmed for name, key in self.model.keys.items()
         }
-        for key, stream in self.naive.keys.items():
-            for name in stream.creates:
-                self._check_group(key, name)
+        for name, key in self.model.keys.items():
+            for group in key.groups:
+                self._check_group(name, group)
 
-    def _check_group(self, key: bytes, name: bytes) -> None:
+    def _check_group(self, name: bytes, group_name: bytes) -> None:
         """Compares the entries that `>` would deliver, and the next announcement.
 
         The announcements may differ in counters that belong to no present entry.
         """
-        naive = self.naive.keys[key]
-        stream = self.keyspace.keys[key]
-        group = stream.groups[name]
-        waiting = naive_engine.deliverable(naive, name)
-        taken = undelivered.Handout(stream, group).read(0).listed()
-        assert [(e.entry_id, e.region_id, e.counter, tuple(e.fields)) for e in taken] == [
-            astuple(e) for e in waiting
+        key, stream = self.model.keys[name], self.keyspace.keys[name]
+        expected, group = key.groups[group_name], stream.groups[group_name]
+        waiting = undelivered(key, expected)
+        taken = handout.Handout(stream, group).read(0).listed()
+        assert [(e.entry_id, (e.region_id, e.counter), e.fields) for e in taken] == [
+            (e.entry_id, e.dot, e.fields) for e in waiting
         ]
-        assert undelivered.lag(stream, group) == len(waiting)
-        assert undelivered.exists(stream, group) == bool(waiting)
-        acked = naive.acked(name)
-        runs = {
-            (region_id, counter)
-            for region_id, counters in naive_engine.announceable(naive, name).items()
-            for counter in counters
-        }
+        assert handout.lag(stream, group) == len(waiting)
+        assert handout.exists(stream, group) == bool(waiting)
+        acked = expected.acked()
+        due = runs(key, expected, acked)
         announced = dots_in(acknowledge.announceable(stream, group))
-        assert (announced | acked) & set(naive.entries) == (runs | acked) & set(naive.entries)
-        assert bool(announced) == bool(runs)
-        if announced or runs:
-            assert (key, name) in self.keyspace.acknowledgeable
+        assert (announced | acked) & key.entries.keys() == (due | acked) & key.entries.keys()
+        assert bool(announced) == bool(due)
+        if announced or due:
+            assert (name, group_name) in self.keyspace.acknowledgeable
 
-    # -- local steps, each as a local record
+    # -- local steps, each as a local record in both forms
 
-    def _head(self, key: bytes, group: bytes) -> RecordHead:
-        return RecordHead(key, group, sorted(self.naive.keys[key].creates[group]), self.clock_ms)
-
-    def _run(self, record: LocalRecord) -> None:
-        apply_local(self.keyspace, record)
-        self.records.append((len(self.log), record))
+    def _record(self, make: Callable[[RecordHead], LocalRecord], record: records.Record) -> None:
+        head = RecordHead(record.key, record.group, sorted(record.creates), self.clock_ms)
+        apply_record(self.model.state, record)
+        made = make(head)
+        apply_local(self.keyspace, made)
+        self.records.append((len(self.log), made))
 
     def has_group(self, key: bytes, group: bytes) -> bool:
-        return key in self.naive.keys and group in self.naive.keys[key].creates
+        return key in self.model.keys and group in self.model.keys[key].groups
 
     def read(
         self,
-        key: bytes,
+        name: bytes,
         group: bytes,
         consumer: bytes = b"c",
         count: int = -1,
         no_ack: bool = False,
-    ) -> list[NaiveEntry]:
+    ) -> list[Entry]:
         """XREADGROUP with `>`. A negative `count` means all."""
-        stream = self.naive.keys[key]
-        entries = page(naive_engine.deliverable(stream, group), count)
-        handout = undelivered.Handout(
-            self.keyspace.keys[key], self.keyspace.keys[key].groups[group]
-        )
-        read = handout.read(max(count, 0)).listed()
-        assert [(each.region_id, each.counter) for each in read] == [
-            (each.region_id, each.counter) for each in entries
-        ]
-        if not entries:
-            return []
-        head = self._head(key, group)
-        for entry in entries:
-            naive_engine.deliver(stream, group, entry, consumer, self.clock_ms, no_ack)
-        stream.local(group).consumers.add(consumer)
-        taken = [entry_ref(entry.region_id, entry.counter, entry.entry_id) for entry in entries]
-        self._run(Delivered(head, consumer, taken, handout.end(), 0, no_ack))
+        key, stream = self.model.keys[name], self.keyspace.keys[name]
+        entries = undelivered(key, key.groups[group])
+        entries = cut_at(self.model.state, entries, count if count >= 0 else len(entries))
+        taking = handout.Handout(stream, stream.groups[group])
+        read = taking.read(max(count, 0)).listed()
+        assert [(each.region_id, each.counter) for each in read] == [one.dot for one in entries]
+        if entries:
+            refs = [ref_of(one.dot, one.entry_id) for one in entries]
+            now_ms, given = self.clock_ms, handed(key, entries)
+            self._record(
+                lambda head: local.Delivered(head, consumer, refs, taking.end(), 0, no_ack),
+                records.Delivered(key, group, now_ms, consumer, given, no_ack),
+            )
         return entries
 
-    def acknowledge(self, key: bytes, group: bytes, entry_ids: set[int]) -> int:
+    def acknowledge(self, name: bytes, group: bytes, entry_ids: set[int]) -> int:
         """XACK. Returns the number of entries acknowledged."""
-        state = self.naive.keys[key].local(group)
-        removed: list[EntryRef] = []
-        for dot, pending in sorted(state.pel.items()):
-            if pending[0] in entry_ids:
-                removed.append(entry_ref(dot[0], dot[1], pending[0]))
-                del state.pel[dot]
-        if removed:
-            self._run(Removed(self._head(key, group), removed))
-        return len(removed)
+        key = self.model.keys[name]
+        pel = sorted(key.groups[group].local.pel.items())
+        left = {dot: one.entry_id for dot, one in pel if one.entry_id in entry_ids}
+        if left:
+            refs = [ref_of(dot, entry_id) for dot, entry_id in left.items()]
+            self._record(
+                lambda head: local.Removed(head, refs),
+                records.LeftPel(key, group, self.clock_ms, list(left)),
+            )
+        return len(left)
 
-    def claim(self, key: bytes, group: bytes, consumer: bytes, entry_id: int) -> None:
+    def claim(self, name: bytes, group: bytes, consumer: bytes, entry_id: int) -> None:
         """XCLAIM FORCE of all entries with the ID."""
-        stream = self.naive.keys[key]
-        state = stream.local(group)
-        claims: list[Claim] = []
-        for dot, (each, _) in sorted(stream.entries.items()):
-            if each == entry_id:
-                deliveries = state.pel[dot][3] + 1 if dot in state.pel else 1
-                entry = entry_ref(dot[0], dot[1], each)
-                claims.append(Claim(entry, self.clock_ms, deliveries))
-                state.pel[dot] = (each, consumer, self.clock_ms, deliveries)
-                state.dropped.discard(dot)
-        state.consumers.add(consumer)
-        self._run(Claimed(self._head(key, group), consumer, claims))
+        key, now_ms = self.model.keys[name], self.clock_ms
+        pel = key.groups[group].local.pel
+        claims: list[Pending] = []
+        for entry in key.with_id(entry_id):
+            deliveries = pel[entry.dot].deliveries + 1 if entry.dot in pel else 1
+            claims.append(Pending(entry.dot, entry_id, consumer, now_ms, deliveries))
+        claimed = [Claim(ref_of(one.dot, entry_id), now_ms, one.deliveries) for one in claims]
+        self._record(
+            lambda head: local.Claimed(head, consumer, claimed),
+            records.Claimed(key, group, now_ms, consumer, claims),
+        )
 
-    def delete_consumer(self, key: bytes, group: bytes, consumer: bytes) -> None:
+    def delete_consumer(self, name: bytes, group: bytes, consumer: bytes) -> None:
         """XGROUP DELCONSUMER."""
-        state = self.naive.keys[key].local(group)
-        for dot in [dot for dot, pending in state.pel.items() if pending[1] == consumer]:
-            del state.pel[dot]
-            state.dropped.add(dot)
-        state.consumers.discard(consumer)
-        self._run(ConsumerDeleted(self._head(key, group), consumer))
+        self._record(
+            lambda head: local.ConsumerDeleted(head, consumer),
+            records.ConsumerDeleted(self.model.keys[name], group, self.clock_ms, consumer),
+        )
 
-    def set_floor(self, key: bytes, group: bytes, floor: Start) -> None:
+    def set_floor(self, name: bytes, group: bytes, floor: Start) -> None:
         """XGROUP SETID."""
-        stream = self.naive.keys[key]
-        state = stream.local(group)
-        last_below: list[EntryRef] = []
-        state.floor = floor
-        state.raised_id = 0
-        for region_id in {dot[0] for dot in stream.entries}:
-            counter = naive_engine.counter_below(stream, region_id, floor)
-            if counter:
-                entry_id = stream.entries[region_id, counter][0]
-                last_below.append(entry_ref(region_id, counter, entry_id))
-        ends = {entry.region_id: entry.counter for entry in last_below}
-        state.given = {dot for dot in state.given if dot[1] <= ends.get(dot[0], 0)}
-        start = at_id(floor) if isinstance(floor, int) else at_counters(dict(floor))
-        self._run(FloorSet(self._head(key, group), start, last_below, 0))
+        key = self.model.keys[name]
+        if isinstance(floor, int):
+            place, start = Place(True, floor, {}), at_id(floor)
+        else:
+            place, start = Place(False, 0, dict(floor)), at_counters(dict(floor))
+        ends = {region_id: key.last_not_above(region_id, place) for region_id in key.logs}
+        below = [
+            ref_of((region_id, counter), key.entries[region_id, counter].entry_id)
+            for region_id, counter in ends.items()
+            if counter
+        ]
+        self._record(
+            lambda head: local.FloorSet(head, start, below, 0),
+            records.FloorSet(key, group, self.clock_ms, place, ends, None),
+        )
 
-    def raise_floor(self, key: bytes, group: bytes, last_id: int) -> None:
+    def raise_floor(self, name: bytes, group: bytes, last_id: int) -> None:
         """XCLAIM LASTID."""
-        state = self.naive.keys[key].local(group)
-        state.raised_id = max(state.raised_id, last_id)
-        self._run(FloorRaised(self._head(key, group), last_id))
+        self._record(
+            lambda head: local.FloorRaised(head, last_id),
+            records.FloorRaised(self.model.keys[name], group, self.clock_ms, last_id),
+        )
+
+
+def ref_of(dot: Dot, entry_id: int) -> EntryRef:
+    return entry_ref(dot[0], dot[1], entry_id)
 
 
 def equal(one: Twin, other: Twin) -> bool:
-    """Whether the converged states are equal; digest and naive state must agree on that."""
-    naive = one.naive.converged() == other.naive.converged()
-    assert (one.keyspace.digest() == other.keyspace.digest()) == naive, (
-        "digest and naive state disagree on equality"
+    """Whether the converged states are equal; digest and model must agree on that."""
+    is_equal = one.model.converged() == other.model.converged()
+    assert (one.keyspace.digest() == other.keyspace.digest()) == is_equal, (
+        "digest and model disagree on equality"
     )
-    return naive
+    return is_equal
 
 
 def trimmed_of(stream: Stream) -> Vector:
@@ -529,5 +469,5 @@ def trimmed_of(stream: Stream) -> Vector:
 
 
 def assert_equal(one: Twin, other: Twin) -> None:
-    assert one.naive.converged() == other.naive.converged()
+    assert one.model.converged() == other.model.converged()
     assert one.keyspace.digest() == other.keyspace.digest()

@@ -69,7 +69,8 @@ from anabranch.crdt.state import (
 )
 from anabranch.crdt.stream import NEVER, Stream
 from anabranch.crdt.vector import Vector
-from tests.crdt.histories import ACTIONS, History, Step, join
+from anabranch.sim.twin.effects import Add, Announce, Pairing, Plain
+from tests.crdt.histories import ACTIONS, History, Step, ids_of, join
 from tests.crdt.support import (
     Twin,
     add_run,
@@ -81,7 +82,6 @@ from tests.crdt.support import (
     snapshot_bytes,
     trimmed_of,
 )
-from tests.oracles import naive_stream as ns
 
 numbers = st.one_of(st.integers(0, 300), st.integers(0, (1 << 64) - 1))
 entry_ids = st.builds(lambda ms, seq: ms << 64 | seq, numbers, numbers)
@@ -184,26 +184,28 @@ def test_ids_beyond_128_bits_are_refused(ms: int, seq: int) -> None:
 # -- effects and blocks
 
 fields = st.lists(st.tuples(names, names), min_size=1, max_size=3).map(
-    lambda pairs: tuple(part for pair in pairs for part in pair)
+    lambda pairs: [part for pair in pairs for part in pair]
 )
-spans = st.dictionaries(
+pairings = st.builds(Pairing, st.just(b"pid"), names, numbers, vectors)
+counters = st.dictionaries(
     st.integers(1, 9), st.frozensets(st.integers(1, 20), min_size=1), max_size=3
-)
+).map(lambda spans: {(region_id, counter) for region_id in spans for counter in spans[region_id]})
 keys = st.sampled_from([b"", b"k", b"key\x00\xff"])
-operations: st.SearchStrategy[ns.Op] = st.one_of(
-    st.builds(ns.Add, keys, entry_ids, fields),
-    st.builds(ns.Add, keys, entry_ids, fields, st.just(b"pid"), names, numbers, vectors),
-    st.builds(ns.Remove, keys, dots.map(tuple)),
-    st.builds(ns.Trim, keys, vectors, st.booleans()),
-    st.builds(ns.Delete, keys, vectors),
-    st.builds(ns.Flush, vectors),
-    st.builds(ns.SetId, keys, entry_ids),
-    st.builds(ns.Create, keys, names, st.one_of(st.none(), entry_ids), vectors),
-    st.builds(ns.Destroy, keys, names),
-    st.builds(ns.Acknowledge, keys, names, dots.map(tuple), spans),
-    st.builds(ns.Deadline, keys, st.sampled_from([0, 5, NEVER]), dots.map(tuple)),
-    st.builds(ns.RemoveObserved, keys, vectors, st.booleans()),
-    st.builds(ns.Configure, keys, numbers, numbers, dots.map(tuple), vectors),
+operations: st.SearchStrategy[Plain] = st.one_of(
+    st.builds(Add, keys, entry_ids, fields),
+    st.builds(Add, keys, entry_ids, fields, pairings),
+    st.builds(fx.RemoveEntries, keys, dots),
+    st.builds(fx.Trim, keys, vectors, st.booleans()),
+    st.builds(fx.Delete, keys, vectors),
+    st.builds(fx.Flush, vectors),
+    st.builds(fx.SetId, keys, entry_ids),
+    st.builds(fx.CreateGroup, keys, names, entry_ids, st.just(False), vectors),
+    st.builds(fx.CreateGroup, keys, names, st.just(0), st.just(True), vectors),
+    st.builds(fx.DestroyGroup, keys, names),
+    st.builds(Announce, keys, names, dots, counters, st.just({})),
+    st.builds(fx.SetDeadline, keys, st.sampled_from([0, 5, NEVER]), dots),
+    st.builds(fx.RemoveObserved, keys, vectors, st.booleans()),
+    st.builds(fx.Configure, keys, numbers, numbers, dots, vectors),
 )
 
 
@@ -249,25 +251,24 @@ def single_adds(effects: list[fx.Effect], first: int) -> list[object]:
     st.integers(1, 1000),
     st.sampled_from([(0, 0), (2, 0), (100, 40)]),
 )
-def test_blocks_round_trip(written: list[ns.Op], first: int, limits: tuple[int, int]) -> None:
+def test_blocks_round_trip(written: list[Plain], first: int, limits: tuple[int, int]) -> None:
     """Writing and reading gives the same effects with the same counters; adds become runs."""
     writer = BlockWriter(3, first, *limits)
     assert writer.is_empty()
     expected: list[object] = []
     counter = first
-    for op in written:
-        if isinstance(op, ns.Add) and not op.pid:
-            values = encode_values(list(op.fields[1::2]))
+    for each in written:
+        if isinstance(each, Add) and each.pairing is None:
             writer.add(
-                op.key,
-                op.entry_id >> 64,
-                op.entry_id & ((1 << 64) - 1),
-                encode_names(list(op.fields[::2])),
-                values,
+                each.key,
+                each.entry_id >> 64,
+                each.entry_id & ((1 << 64) - 1),
+                encode_names(each.fields[::2]),
+                encode_values(each.fields[1::2]),
             )
-            expected.append((counter, op.key, op.entry_id, op.fields))
+            expected.append((counter, each.key, each.entry_id, tuple(each.fields)))
         else:
-            effect = effect_of(op, (3, counter))
+            effect = effect_of(each, (3, counter))
             writer.put(effect)
             expected.append((counter, plain(effect)))
         counter += 1
@@ -348,22 +349,22 @@ def mutations(body: bytes, seed: int) -> list[bytes]:
 def every_effect() -> list[fx.Effect]:
     """One effect of each kind."""
     run = add_run(b"k", [(5 << 64 | 1, (b"f", b"v")), (5 << 64 | 2, (b"f", b"w"))], 1)
-    ops: list[ns.Op] = [
-        ns.Add(b"k", 9, (b"f", b"v"), b"p", b"i", 1000, {1: 2}),
-        ns.Remove(b"k", ((1, 1), (2, 5))),
-        ns.Trim(b"k", {1: 2, 3: 4}, True),
-        ns.Delete(b"k", {1: 4}),
-        ns.Flush({1: 5}),
-        ns.SetId(b"k", 99 << 64),
-        ns.Create(b"k", b"g", 7, {1: 7}),
-        ns.Create(b"k", b"g", None, {1: 8}),
-        ns.Destroy(b"k", b"g"),
-        ns.Acknowledge(b"k", b"g", ((1, 9),), {1: frozenset({1, 2, 5})}),
-        ns.Deadline(b"k", NEVER, ((1, 3),)),
-        ns.RemoveObserved(b"k", {1: 12}, True),
-        ns.Configure(b"k", 60, 100, ((2, 1),), {1: 13}),
+    others: list[Plain] = [
+        Add(b"k", 9, [b"f", b"v"], Pairing(b"p", b"i", 1000, {1: 2})),
+        fx.RemoveEntries(b"k", [(1, 1), (2, 5)]),
+        fx.Trim(b"k", {1: 2, 3: 4}, True),
+        fx.Delete(b"k", {1: 4}),
+        fx.Flush({1: 5}),
+        fx.SetId(b"k", 99 << 64),
+        fx.CreateGroup(b"k", b"g", 7, False, {1: 7}),
+        fx.CreateGroup(b"k", b"g", 0, True, {1: 8}),
+        fx.DestroyGroup(b"k", b"g"),
+        Announce(b"k", b"g", [(1, 9)], {(1, 1), (1, 2), (1, 5)}, {}),
+        fx.SetDeadline(b"k", NEVER, [(1, 3)]),
+        fx.RemoveObserved(b"k", {1: 12}, True),
+        fx.Configure(b"k", 60, 100, [(2, 1)], {1: 13}),
     ]
-    return [run, *(effect_of(op, (1, number)) for number, op in enumerate(ops, 3))]
+    return [run, *(effect_of(each, (1, number)) for number, each in enumerate(others, 3))]
 
 
 def refuses_or_reads(read: Callable[[bytes], object], body: bytes) -> int:
@@ -467,23 +468,20 @@ def full_twin() -> Twin:
     chance = random.Random(11)
     history.run(random_steps(chance, 300))
     twin = history.twins[1]
-    engine = twin.engine()
-    twin.issue(engine.add(b"m", (b"f", b"v"), 0, b"p", b"i"))
-    twin.issue(twin.engine().create(b"m", b"g", 0))
-    twin.issue([ns.Configure(b"m", 60, 100, (), dict(twin.naive.vector))])
+    twin.add(b"m", (b"f", b"v"), 0, b"p", b"i")
+    twin.create(b"m", b"g", 0)
+    twin.issue([fx.Configure(b"m", 60, 100, [], dict(twin.model.vector))])
     for _ in range(5):
-        twin.issue(twin.engine().add(b"m"))
+        twin.add(b"m")
     twin.read(b"m", b"g", b"c0", 4)
-    twin.acknowledge(
-        b"m", b"g", {each for each, _ in list(twin.naive.keys[b"m"].entries.values())[:1]}
-    )
-    twin.issue(twin.engine().announce(b"m", b"g"))
+    twin.acknowledge(b"m", b"g", set(ids_of(twin, b"m")[:1]))
+    twin.announce(b"m", b"g")
     twin.delete_consumer(b"m", b"g", b"c0")
     twin.read(b"m", b"g", b"c1", 1)
-    twin.issue(twin.engine().expire_at(b"m", 5000))
-    twin.issue(twin.engine().create(b"m", b"h", None))
+    twin.expire_at(b"m", 5000)
+    twin.create(b"m", b"h", None)
     twin.set_floor(b"m", b"h", 3)
-    twin.issue(twin.engine().destroy(b"m", b"none") or [ns.Destroy(b"m", b"none")])
+    twin.issue([fx.DestroyGroup(b"m", b"none")])
     twin.keyspace.chains[1] = bytes(range(16))
     twin.check()
     return twin
@@ -692,8 +690,9 @@ def test_a_snapshot_does_not_say_which_pairs_are_retired() -> None:
     keyspace = Keyspace(1, NodeLimits())
     keyspace.pair_limits.maxsize = 2
     for counter in range(1, 6):
-        op = ns.Add(b"k", counter << 64, (b"f", b"v"), b"p", b"%d" % counter, 1000, {})
-        receive(keyspace, op, (1, counter), 1000, True)
+        pairing = Pairing(b"p", b"%d" % counter, 1000, {})
+        add = Add(b"k", counter << 64, [b"f", b"v"], pairing)
+        receive(keyspace, add, (1, counter), 1000, True)
     assert keyspace.pair_limits.retired == 3
     other = read_snapshot(snapshot_bytes(keyspace), NodeLimits())
     assert [(pair.iid, pair.is_retired) for pair in other.keys[b"k"].pairs.everything()] == [
@@ -760,7 +759,7 @@ def test_a_snapshot_of_version_1_is_read_and_says_nothing_of_that() -> None:
 def test_a_snapshot_with_a_key_twice_is_malformed() -> None:
     keyspace = Keyspace(1, NodeLimits())
     for counter, key in enumerate((b"a", b"b"), 1):
-        receive(keyspace, ns.Add(key, counter << 64, (b"f", b"v")), (1, counter), 1000, True)
+        receive(keyspace, Add(key, counter << 64, [b"f", b"v"]), (1, counter), 1000, True)
     head, one, other = snapshot_bytes(keyspace, 1)
     assert sorted(read_snapshot([head, one, other], NodeLimits()).keys) == [b"a", b"b"]
     with pytest.raises(Malformed, match="twice"):
@@ -872,7 +871,9 @@ def test_replay_of_records_is_what_was_live() -> None:
                         apply_local(replayed.keyspace, record)
                 if number < len(twin.log):
                     sent = twin.log[number]
-                    receive(replayed.keyspace, sent.op, sent.dot, 0, sent.dot[0] == twin.region_id)
+                    receive(
+                        replayed.keyspace, sent.effect, sent.dot, 0, sent.dot[0] == twin.region_id
+                    )
             assert locals_of(replayed.keyspace) == locals_of(twin.keyspace)
     assert replayed_records > 300
 

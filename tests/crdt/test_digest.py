@@ -10,10 +10,10 @@ from random import Random
 from xxhash import xxh3_128_intdigest
 
 from anabranch.crdt.digest import of_stream
+from anabranch.crdt.effects import Configure, SetDeadline
 from anabranch.crdt.ids import make
 from anabranch.crdt.stream import NEVER
 from tests.crdt.support import Twin
-from tests.oracles.naive_stream import Configure, Deadline
 
 K, G, H = b"key", b"g", b"h"
 
@@ -53,28 +53,28 @@ def of(*items: bytes, key: bytes = K) -> bytes:
 
 def test_entries_and_header() -> None:
     twin = Twin(3)
-    twin.issue(twin.engine().add(K, entry_id=make(5, 300), fields=(b"f", b"v" * 200, b"", b"")))
-    twin.issue(twin.engine().add(K, entry_id=make(6, 1), fields=(b"f", b"w")))
+    twin.add(K, entry_id=make(5, 300), fields=(b"f", b"v" * 200, b"", b""))
+    twin.add(K, entry_id=make(6, 1), fields=(b"f", b"w"))
     first = entry((3, 1), 5, 300, b"f", b"v" * 200, b"", b"")
     second = entry((3, 2), 6, 1, b"f", b"w")
     header = b"h" + number(3) + number(2) + entry_id(6, 1)
     assert twin.keyspace.digest_of(K) == twin.keyspace.digest() == of(first, second, header)
-    twin.issue(twin.engine().delete_entry(K, make(5, 300)))
+    twin.delete_entry(K, make(5, 300))
     assert twin.keyspace.digest() == of(second, header)
-    twin.issue(twin.engine().set_id(K, make(7, 0)))
+    twin.set_id(K, make(7, 0))
     assert twin.keyspace.digest() == of(second, b"h" + number(3) + number(4) + entry_id(7, 0))
 
 
 def test_creates_with_starts_and_acked_spans() -> None:
     one, two = Twin(1), Twin(2)
-    one.issue(one.engine().create(K, G, make(5, 1)))
+    one.create(K, G, make(5, 1))
     two.pull(one)
-    one.issue(one.engine().add(K, entry_id=make(6, 1)))
-    two.issue(two.engine().create(K, H, None))
+    one.add(K, entry_id=make(6, 1))
+    two.create(K, H, None)
     one.pull(two)
     one.read(K, G)
     one.acknowledge(K, G, {make(6, 1)})
-    one.issue(one.engine().announce(K, G))
+    one.announce(K, G)
     stream = one.keyspace.keys[K]
     added = entry((1, 2), 6, 1, *stream.logs[1].fields_at(2) or [])
     header = b"h" + number(1) + number(2) + entry_id(6, 1)
@@ -99,9 +99,9 @@ def test_creates_with_starts_and_acked_spans() -> None:
 
 def test_deadlines_and_configurations() -> None:
     twin = Twin(1)
-    twin.issue(twin.engine().add(K, entry_id=make(5, 1), fields=(b"a", b"b")))
-    twin.issue([Deadline(K, NEVER, ())])
-    twin.issue([Configure(K, 7, 300, (), {})])
+    twin.add(K, entry_id=make(5, 1), fields=(b"a", b"b"))
+    twin.issue([SetDeadline(K, NEVER, [])])
+    twin.issue([Configure(K, 7, 300, [], {})])
     items = [
         entry((1, 1), 5, 1, b"a", b"b"),
         b"h" + number(1) + number(1) + entry_id(5, 1),
@@ -115,12 +115,12 @@ def test_keys_add_up_and_nothing_is_zero() -> None:
     twin = Twin(1)
     assert twin.keyspace.digest() == bytes(16) == twin.keyspace.digest_of(K)
     for key in (b"a", b"b"):
-        twin.issue(twin.engine().add(key, entry_id=make(5, 1), fields=(b"a", b"b")))
+        twin.add(key, entry_id=make(5, 1), fields=(b"a", b"b"))
     parts = [int.from_bytes(twin.keyspace.digest_of(key), "big") for key in (b"a", b"b")]
     assert parts[0] != parts[1]
     assert twin.keyspace.digest() == (sum(parts) % 2**128).to_bytes(16, "big")
     for key in (b"a", b"b"):
-        twin.issue(twin.engine().delete(key))
+        twin.delete(key)
     assert twin.keyspace.digest() == bytes(16)
     assert all(of_stream(stream) == 0 for stream in twin.keyspace.keys.values())
 
@@ -134,7 +134,7 @@ def test_many_changed_keys_are_hashed_over_several_calls() -> None:
     keys = [b"k%d" % number for number in range(25)]
     for key in keys:
         for ms in (5, 6, 7):
-            twin.issue(twin.engine().add(key, entry_id=make(ms, 1), fields=(b"a", b"b")))
+            twin.add(key, entry_id=make(ms, 1), fields=(b"a", b"b"))
     keyspace = twin.keyspace
     calls = 1
     while not keyspace.hash_some(10):
@@ -143,7 +143,7 @@ def test_many_changed_keys_are_hashed_over_several_calls() -> None:
     assert 5 <= calls <= 12, "25 keys of 3 entries are about 100 units of work"
     assert keyspace.hash_some(0), "what is hashed stays hashed"
     assert keyspace.digest() == total_of(twin)
-    twin.issue(twin.engine().add(keys[3], entry_id=make(8, 1), fields=(b"a", b"b")))
+    twin.add(keys[3], entry_id=make(8, 1), fields=(b"a", b"b"))
     assert not keyspace.hash_some(0)
     assert keyspace.hash_some(10) and keyspace.digest() == total_of(twin)
 
@@ -155,13 +155,13 @@ def test_the_digest_is_the_sum_of_its_keys_however_the_work_is_cut() -> None:
         key = b"k%d" % draw.randrange(8)
         command = draw.randrange(6)
         if command == 0:
-            twin.issue(twin.engine().delete(key))
+            twin.delete(key)
         elif command == 1:
             twin.keyspace.hash_some(draw.randrange(6))
         elif command == 2:
             assert twin.keyspace.digest() == total_of(twin)
         else:
-            twin.issue(twin.engine().add(key, entry_id=make(turn + 1, 1), fields=(b"a", b"b")))
+            twin.add(key, entry_id=make(turn + 1, 1), fields=(b"a", b"b"))
     assert twin.keyspace.digest() == total_of(twin)
 
 

@@ -1,4 +1,4 @@
-"""Random histories of three regions, compared with the naive model; laws of join (S11.3)."""
+"""Random histories of three regions, compared with the twin; laws of join (S11.3)."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def random_steps(seed: int, count: int, without: frozenset[str] = frozenset()) -
 
 @settings(max_examples=200)
 @given(steps)
-def test_any_history_agrees_with_the_naive_model(history: list[Step]) -> None:
-    """Every state of a random history equals that of the naive model, and the regions converge.
+def test_any_history_agrees_with_the_twin(history: list[Step]) -> None:
+    """Every state of a random history equals that of the twin, and the regions converge.
 
     After every step the test compares entries, header, groups, deadlines, tombstones, pairs, local
     state, the entries that `>` would deliver, and the next announcement. In the end every region
@@ -129,8 +129,8 @@ def test_join_is_commutative_associative_idempotent_and_equals_shipping() -> Non
             shipped.pull(twin)
         assert (left.digest(), converged(left), left.vector) == (
             shipped.keyspace.digest(),
-            shipped.naive.converged(),
-            shipped.naive.vector,
+            shipped.model.converged(),
+            shipped.model.vector,
         )
         different += len({one.digest(), two.digest(), three.digest(), left.digest()}) == 4
     assert different > 150, "too few histories have states that differ"
@@ -146,10 +146,10 @@ def test_collection_changes_no_outcome() -> None:
         collects = [(ACTIONS.index(histories.collect), region, 0, 0) for region in range(3)]
         tidy.run([each for step in drawn for each in (step, *collects)])
         for region_id, twin in tidy.twins.items():
-            assert twin.naive.converged() == plain.twins[region_id].naive.converged()
+            assert twin.model.converged() == plain.twins[region_id].model.converged()
             assert twin.keyspace.digest() == plain.twins[region_id].keyspace.digest()
         kept = [
-            sum(len(s.tombstones) for s in t.naive.keys.values())
+            sum(len(s.tombstones) for s in t.model.keys.values())
             for h in (plain, tidy)
             for t in h.twins.values()
         ]
@@ -158,7 +158,7 @@ def test_collection_changes_no_outcome() -> None:
 
 
 def test_digests_are_equal_exactly_where_states_are() -> None:
-    """Digests and naive states correspond one to one, over random histories (S13.9)."""
+    """Digests and states of the twin correspond one to one, over random histories (S13.9)."""
     by_digest: dict[bytes, object] = {}
     states: dict[str, bytes] = {}
     for seed in range(150):
@@ -167,14 +167,14 @@ def test_digests_are_equal_exactly_where_states_are() -> None:
             run.run([step])
             for twin in run.twins.values():
                 digest = twin.keyspace.digest()
-                contents = twin.naive.converged()
+                contents = twin.model.converged()
                 assert by_digest.setdefault(digest, contents) == contents
                 name = repr(
                     sorted(
                         (key, [sorted(part.items()) for part in parts])
                         for key, parts in contents.items()
                     )
-                )  # type: ignore[attr-defined]
+                )
                 assert states.setdefault(name.replace("frozenset", ""), digest) == digest
         one, two, three = run.twins.values()
         equal(one, two), equal(two, three)
@@ -195,7 +195,7 @@ def test_snapshot_stays_what_it_was_at_the_cut() -> None:
         run.run(random_steps(seed, 80))
         twin = run.twins[1]
         before = (
-            twin.naive.converged(),
+            twin.model.converged(),
             twin.keyspace.digest(),
             dict(twin.keyspace.vector),
             snapshot_bytes(twin.keyspace),
@@ -243,15 +243,15 @@ def test_cut_shares_no_buffer_that_changes() -> None:
     """Deleting, appending, gluing and trimming do not change the nodes that a cut holds."""
     twin = Twin(1, NodeLimits(5, 0))
     for _ in range(23):
-        twin.issue(twin.engine().add(b"k"))
-    contents = twin.naive.converged()
+        twin.add(b"k")
+    contents = twin.model.converged()
     cut = SnapshotCut(twin.keyspace, 0)
     for number in range(1, 16):
-        entry_ids = sorted(entry_id for entry_id, _ in twin.naive.keys[b"k"].entries.values())
-        twin.issue(twin.engine().delete_entry(b"k", entry_ids[number * 7 % len(entry_ids)]))
-        twin.issue(twin.engine().add(b"k"))
+        entry_ids = histories.ids_of(twin, b"k")
+        twin.delete_entry(b"k", entry_ids[number * 7 % len(entry_ids)])
+        twin.add(b"k")
         if number == 12:
-            twin.issue(twin.engine().trim(b"k", 7))
+            twin.trim(b"k", 7)
         twin.check()
-    twin.issue(twin.engine().delete(b"k"))
+    twin.delete(b"k")
     assert converged(read_snapshot(list(cut.chunks(50)), twin.limits)) == contents

@@ -18,7 +18,6 @@ from anabranch.crdt.ids import (
     parse_bound,
     parse_request,
 )
-from tests.oracles.naive_engine import naive_generate
 
 MAX = ids.MAX_HALF
 TOO_SMALL = "ERR The ID specified in XADD is equal or smaller than the target stream top item"
@@ -145,6 +144,22 @@ def test_bounds() -> None:
     assert parse_bound(b"+", 5) == ids.MAX_ID
     assert parse_bound(b"7", 5) == make(7, 5)
     assert parse_bound(b"7-3", 5) == make(7, 3)
+
+
+def naive_generate(region_id: int, last_id: int, now_ms: int) -> int:
+    """S4.1 by search: the smallest congruent seq in that ms, or else the first in the next ms."""
+    ms = max(now_ms, last_id >> 64)
+    seq = region_id
+    if ms == last_id >> 64:
+        last_seq = last_id & ids.MAX_HALF
+        seq += max(0, (last_seq - region_id) // 1000) * 1000
+        while seq <= last_seq:
+            seq += 1000
+        if seq > ids.MAX_HALF:
+            ms, seq = ms + 1, region_id
+    if ms > ids.MAX_HALF:
+        raise ids.IdError(ids.ERR_EXHAUSTED)
+    return ms << 64 | seq
 
 
 halves = st.one_of(st.integers(0, 5), st.integers(0, MAX), st.integers(MAX - 2500, MAX))

@@ -14,9 +14,9 @@ from anabranch.crdt.node import PackedNode
 from anabranch.crdt.region_log import NodeLimits, RegionLog
 from anabranch.crdt.state import NodeImage, push_node, read_node
 from anabranch.crdt.stream import Stream
+from tests.crdt.naive_log import NaiveLog
 from tests.crdt.support import add_run
 from tests.crdt.test_logs import LIMITS, Step, append, same, steps, take
-from tests.oracles.naive_log import NaiveLog
 
 FIELDS = (b"f", b"v")
 

@@ -16,8 +16,8 @@ from anabranch.crdt.log_reading import (
 from anabranch.crdt.node import PackedNode
 from anabranch.crdt.region_log import NodeLimits, RegionLog
 from anabranch.crdt.scan import DELETED
+from tests.crdt.naive_log import Fields, NaiveLog
 from tests.crdt.test_logs import LIMITS, Step, append, steps, take
-from tests.oracles.naive_log import Fields, NaiveLog
 
 Row = tuple[int, int, Fields]
 

@@ -14,9 +14,9 @@ from anabranch.crdt.ids import make
 from anabranch.crdt.node import encode_names, encode_values
 from anabranch.crdt.region_log import NodeLimits, RegionLog
 from anabranch.crdt.slices import Entries
+from tests.crdt import naive_log
+from tests.crdt.naive_log import Fields, NaiveEntry, NaiveLog
 from tests.crdt.support import MAX_ID, add_run
-from tests.oracles import naive_log
-from tests.oracles.naive_log import Fields, NaiveEntry, NaiveLog
 
 SHAPES: tuple[Fields, ...] = (
     (b"f", b"v"),

@@ -48,8 +48,8 @@ def test_late_arrivals_of_a_run_are_those_not_above_what_was_read() -> None:
 def test_late_arrivals_of_idempotent_adds() -> None:
     one, two = Twin(1), Twin(2)
     for ms in (5, 7, 8):
-        two.issue(two.engine().add(K, entry_id=make(ms, 0), pid=b"p", iid=b"%d" % ms))
-    one.issue(one.engine().add(K, entry_id=make(1, 0)))
+        two.add(K, entry_id=make(ms, 0), pid=b"p", iid=b"%d" % ms)
+    one.add(K, entry_id=make(1, 0))
     one.keyspace.keys[K].xread_high_id = make(7, 0)
     one.pull(two)
     assert one.keyspace.late.arrivals == 2
@@ -63,20 +63,20 @@ def test_what_a_region_adds_itself_is_not_late() -> None:
     simulator seed 201676: adds with a producer's pair were counted like merged ones.
     """
     one = Twin(1)
-    one.issue(one.engine().add(K, entry_id=make(1, 0)))
+    one.add(K, entry_id=make(1, 0))
     one.keyspace.keys[K].xread_high_id = make(7, 0)
-    one.issue(one.engine().add(K, entry_id=make(2, 0)))
-    one.issue(one.engine().add(K, entry_id=make(3, 0), pid=b"p", iid=b"i"))
+    one.add(K, entry_id=make(2, 0))
+    one.add(K, entry_id=make(3, 0), pid=b"p", iid=b"i")
     assert one.keyspace.late.arrivals == 0
 
 
 def test_late_arrivals_of_a_snapshot() -> None:
     one, two = Twin(1), Twin(2)
     for ms in (1, 5):
-        two.issue(two.engine().add(K, entry_id=make(ms, 0)))
+        two.add(K, entry_id=make(ms, 0))
     one.pull(two)
     for ms in (6, 7, 8):
-        two.issue(two.engine().add(K, entry_id=make(ms, 0)))
+        two.add(K, entry_id=make(ms, 0))
     one.keyspace.keys[K].xread_high_id = make(7, 0)
     one.join(two)
     assert one.keyspace.late.arrivals == 2, "entries present before the join are not late"
@@ -90,21 +90,21 @@ def test_what_was_added_wakes_readers() -> None:
     run_of(keyspace, 2, 1)
     assert set(keyspace.changes.added_keys) == {K}
     for unit in (
-        lambda: two.engine().add(K, entry_id=make(5, 0), pid=b"p", iid=b"i"),
-        lambda: two.engine().create(K, G, 0),
+        lambda: two.add(K, entry_id=make(5, 0), pid=b"p", iid=b"i"),
+        lambda: two.create(K, G, 0),
     ):
-        sent = two.issue(unit())[0]
+        sent = unit()[0]
         one.keyspace.changes.added_keys.clear()
-        receive(one.keyspace, sent.op, sent.dot)
+        receive(one.keyspace, sent.effect, sent.dot)
         assert set(one.keyspace.changes.added_keys) == {K}, sent
     for unit in (
-        lambda: two.engine().expire_at(K, 5000),
-        lambda: two.engine().set_id(K, make(9, 0)),
-        lambda: two.engine().delete_entry(K, make(5, 0)),
+        lambda: two.expire_at(K, 5000),
+        lambda: two.set_id(K, make(9, 0)),
+        lambda: two.delete_entry(K, make(5, 0)),
     ):
-        sent = two.issue(unit())[0]
+        sent = unit()[0]
         one.keyspace.changes.added_keys.clear()
-        receive(one.keyspace, sent.op, sent.dot)
+        receive(one.keyspace, sent.effect, sent.dot)
         assert set(one.keyspace.changes.added_keys) == set(), sent
         assert set(one.keyspace.changes.changed_keys) == {K}
 
@@ -112,9 +112,9 @@ def test_what_was_added_wakes_readers() -> None:
 def test_a_create_that_is_buried_wakes_nobody() -> None:
     """A create that a tombstone kills on arrival wakes no reader."""
     one, two = Twin(1), Twin(2)
-    sent = two.issue(two.engine().create(K, G, 0))
-    one.issue(one.engine().create(K, G, 0))
-    one.issue(one.engine().destroy(K, G))
+    sent = two.create(K, G, 0)
+    one.create(K, G, 0)
+    one.destroy(K, G)
     one.keyspace.changes.added_keys.clear()
     one.receive(sent[0])
     assert set(one.keyspace.changes.added_keys) == set()
@@ -128,8 +128,8 @@ def test_pairs_and_deadlines_are_told() -> None:
     (S9.2).
     """
     twin, peer = Twin(1), Twin(3)
-    sent = twin.issue(twin.engine().add(K, entry_id=make(5, 0), pid=b"p", iid=b"i"))
-    twin.issue(twin.engine().expire_at(K, 5000))
+    sent = twin.add(K, entry_id=make(5, 0), pid=b"p", iid=b"i")
+    twin.expire_at(K, 5000)
     assert twin.keyspace.changes.pairs == []
     peer.receive(sent[0])
     assert peer.keyspace.changes.pairs == [(K, b"p", b"i")]
@@ -140,13 +140,13 @@ def test_pairs_and_deadlines_are_told() -> None:
     assert set(other.keyspace.changes.deadlines) == {K}
     assert set(other.keyspace.changes.added_keys) == {K}
     again = Twin(3)
-    again.issue(again.engine().add(b"else", entry_id=make(5, 0)))
+    again.add(b"else", entry_id=make(5, 0))
     again.keyspace.changes.deadlines.clear()
     other.keyspace.changes.deadlines.clear()
     other.join(again)
     assert set(other.keyspace.changes.deadlines) == set(), "again has not seen the deadline"
     assert set(again.keyspace.changes.deadlines) == set()
-    twin.issue(twin.engine().expire_at(K, 6000))
+    twin.expire_at(K, 6000)
     other.join(twin)
     assert set(other.keyspace.changes.deadlines) == {K}
 
@@ -156,17 +156,17 @@ def test_changes_that_a_watcher_means_are_numbered() -> None:
     twin = Twin(1)
     numbers: list[int] = []
     for unit in (
-        lambda: twin.engine().add(K, entry_id=make(5, 0)),
-        lambda: twin.engine().create(K, G, 0),
-        lambda: twin.engine().expire_at(K, 5000),
-        lambda: twin.engine().set_id(K, make(6, 0)),
+        lambda: twin.add(K, entry_id=make(5, 0)),
+        lambda: twin.create(K, G, 0),
+        lambda: twin.expire_at(K, 5000),
+        lambda: twin.set_id(K, make(6, 0)),
     ):
-        twin.issue(unit())
+        unit()
         numbers.append(twin.keyspace.keys[K].change)
     assert len(set(numbers)) == 4 and 0 not in numbers
     twin.read(K, G)
     twin.acknowledge(K, G, {make(5, 0)})
-    twin.issue(twin.engine().announce(K, G))
+    twin.announce(K, G)
     assert twin.keyspace.keys[K].change == numbers[-1]
 
 
@@ -174,18 +174,18 @@ def test_statistics_follow_a_key_and_begin_anew_with_it() -> None:
     """S3.4: local statistics are reset when the key is deleted."""
     one, two = Twin(1), Twin(2)
     for ms in (1, 2, 3):
-        one.issue(one.engine().add(K, entry_id=make(ms, 0)))
-    one.issue(one.engine().add(K, entry_id=make(4, 0), pid=b"p", iid=b"i"))
+        one.add(K, entry_id=make(ms, 0))
+    one.add(K, entry_id=make(4, 0), pid=b"p", iid=b"i")
     run_of(two.keyspace, 1, 1, 2, 3)
     assert two.keyspace.keys[K].entries_added == 3
     stream = one.keyspace.keys[K]
     assert (stream.entries_added, stream.iids_added, stream.max_deleted_id) == (4, 1, 0)
-    one.issue(one.engine().delete_entry(K, make(2, 0)))
-    one.issue(one.engine().delete_entry(K, make(1, 0)))
+    one.delete_entry(K, make(2, 0))
+    one.delete_entry(K, make(1, 0))
     assert stream.max_deleted_id == make(2, 0), "the highest ID of the deleted entries"
     stream.iids_duplicates = 1
     stream.xread_high_id = make(3, 0)
-    one.issue(one.engine().delete(K))
+    one.delete(K)
     assert one.keyspace.keys[K] is stream, "the tombstone of the key is kept"
     statistics = (
         stream.entries_added,
@@ -200,9 +200,9 @@ def test_statistics_follow_a_key_and_begin_anew_with_it() -> None:
 def test_joined_entries_count_as_added() -> None:
     one, two = Twin(1), Twin(2)
     for ms in (1, 2, 3):
-        one.issue(one.engine().add(K, entry_id=make(ms, 0)))
-    two.issue(two.engine().add(K, entry_id=make(1, 5)))
-    one.issue(one.engine().add(K, entry_id=make(4, 0), pid=b"p", iid=b"i"))
+        one.add(K, entry_id=make(ms, 0))
+    two.add(K, entry_id=make(1, 5))
+    one.add(K, entry_id=make(4, 0), pid=b"p", iid=b"i")
     two.join(one)
     stream = two.keyspace.keys[K]
     assert (stream.entries_added, stream.iids_added) == (5, 1)
@@ -216,16 +216,16 @@ def test_a_key_is_dirty_from_the_first_change_on() -> None:
     """
     twin = Twin(1)
     twin.keyspace.position = 7
-    twin.issue(twin.engine().create(K, G, 0))
+    twin.create(K, G, 0)
     twin.keyspace.position = 9
-    twin.issue(twin.engine().add(K, entry_id=make(1, 0)))
+    twin.add(K, entry_id=make(1, 0))
     assert twin.keyspace.dirty == {K: 7}
     twin.keyspace.dirty.clear()
     twin.read(K, G)
     assert twin.keyspace.dirty == {K: 9}, "local state is stored, too"
     twin.keyspace.dirty.clear()
     twin.keyspace.is_dirty = False
-    twin.issue(twin.engine().flush())
+    twin.flush()
     twin.keyspace.free_some()
     assert twin.keyspace.dirty == {K: 9} and twin.keyspace.is_dirty
     twin.keyspace.is_dirty = False

@@ -19,10 +19,10 @@ from anabranch.crdt.producer import Producer
 from anabranch.crdt.region_log import NodeLimits, RegionLog
 from anabranch.crdt.spans import Spans, put_spans_by_region, read_spans_by_region, union_by_region
 from anabranch.crdt.vector import Vector
+from anabranch.sim.twin.state import Place
+from tests.crdt.naive_log import counters_of, spans_of
+from tests.crdt.naive_pairs import NaiveHeld, NaivePairs
 from tests.crdt.test_logs import append
-from tests.oracles.naive_log import counters_of, spans_of
-from tests.oracles.naive_pairs import NaiveHeld, NaivePairs
-from tests.oracles.naive_stream import is_above
 
 small_vectors = st.dictionaries(st.integers(1, 4), st.integers(1, 5))
 
@@ -153,13 +153,13 @@ def test_places(gaps: list[int], removed: set[int], entry_id: int, counters: Vec
             log.remove(index + 1)
     present = [each for each in present if each[0] - 1 not in removed]
     for place, naive in (
-        (at_id(entry_id), entry_id),
-        (at_counters(counters), tuple(sorted(counters.items()))),
+        (at_id(entry_id), Place(True, entry_id, {})),
+        (at_counters(counters), Place(False, 0, counters)),
     ):
-        below = [counter for counter, each in present if not is_above(naive, (2, counter), each)]
+        below = [counter for counter, each in present if not naive.is_below((2, counter), each)]
         assert place.counter_in(log) == max(below, default=0)
         for counter, each in present:
-            assert place.is_below(2, counter, each) == is_above(naive, (2, counter), each)
+            assert place.is_below(2, counter, each) == naive.is_below((2, counter), each)
         out = bytearray()
         put_place(out, place)
         again = read_place(Reader(bytes(out)))

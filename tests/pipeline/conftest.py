@@ -11,11 +11,18 @@ from typing import Any
 import pytest
 
 from anabranch import build
+from anabranch.pipeline import regions
 from tests.support.cluster import LiveCluster
 
 # The Java processes of the tests live for some seconds or a few minutes. On two cores they are
 # about a third faster without the second compiler and with the simplest collector.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+
+@pytest.fixture(autouse=True)
+def _no_silence_of_other_tests() -> None:
+    """A port may be that of a region that hung in a former test."""
+    regions._silent_until_s.clear()
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from anabranch.pipeline.jobs.archive import job as archive_job
 from anabranch.pipeline.jobs.archive import report as archive_report
 from anabranch.pipeline.jobs.archive import restore_report
 from anabranch.pipeline.jobs.archive.files import ArchiveFiles, Batch
-from anabranch.pipeline.jobs.archive.names import check_text, chosen, exact
+from anabranch.pipeline.jobs.archive.names import check_text, exact
 from anabranch.pipeline.jobs.archive.restore import RestoreOptions, run, targets_of
 from anabranch.pipeline.jobs.archive.row_sets import LogComparison
 from anabranch.pipeline.options import SourceOptions
@@ -207,6 +208,23 @@ def test_directories_that_are_no_archive(tmp_path: Path) -> None:
         ArchiveFiles(tmp_path / "notes.txt").check_place()
 
 
+def test_an_archive_that_lost_its_state(files: ArchiveFiles) -> None:
+    """The next run began a new archive in it: its first batch replaced files of the old one."""
+    (files.checkpoint / "offsets").mkdir()
+    (files.checkpoint / "offsets" / "0").write_text(f"v1\n{{}}\n{json.dumps(ENDS[0])}")
+    files.install(0, stage(files, 0, {"2026-11-22": ["a"]}), ENDS[0])
+    files.check_place()
+    files.check_checkpoint()
+    # Only the lists of batches and the checkpoint are lost.
+    shutil.rmtree(files.folder / "state" / "batches")
+    shutil.rmtree(files.checkpoint)
+    with pytest.raises(PipelineError, match="is gone, but the archive holds entries"):
+        files.check_checkpoint()
+    shutil.rmtree(files.folder / "state")
+    with pytest.raises(OptionError, match=r"holds entries, and .*archive\.json is gone"):
+        ArchiveFiles(files.folder).check_place()
+
+
 def test_an_archive_of_a_later_version(files: ArchiveFiles) -> None:
     (files.folder / "state" / "archive.json").write_text('{"format": 2}')
     with pytest.raises(PipelineError, match="has the format 2, and this version"):
@@ -236,12 +254,6 @@ def test_names_that_spark_cannot_hold() -> None:
         check_text(["orders", "\udcff"])
     with pytest.raises(OptionError, match="whose name is empty"):
         check_text([""])
-
-
-def test_streams_of_sinks_are_left_out_unless_named() -> None:
-    found = ["anabranch:sink:1", "orders"]
-    assert chosen(found, ["*"]) == ["orders"]
-    assert chosen(found, ["*", "anabranch:sink:1"]) == found
 
 
 def test_targets() -> None:

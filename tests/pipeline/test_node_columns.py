@@ -27,8 +27,8 @@ from anabranch.pipeline.node_columns import (
     TextBuffers,
     Validity,
 )
+from tests.crdt.naive_log import Fields
 from tests.crdt.test_logs import LIMITS, append
-from tests.oracles.naive_log import Fields
 
 # -- reading the buffers of Arrow
 

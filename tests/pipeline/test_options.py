@@ -62,6 +62,7 @@ def test_names_of_endpoints_are_optional() -> None:
         ({"fieldsFormat": "xml"}, "fieldsFormat must be one of array, map, json, raw, not 'xml'"),
         ({"mode": "DROPMALFORMED"}, "mode must be one of PERMISSIVE, FAILFAST"),
         ({"startingOffsets": "latest"}, "a batch query that starts at latest reads nothing"),
+        ({"endingOffsets": "earliest"}, "a batch query that ends at earliest reads nothing"),
         ({"maxEntriesPerTrigger": "5"}, "maxEntriesPerTrigger has no effect in a batch query"),
         ({"username": "me"}, "username is given without passwordFile"),
     ],

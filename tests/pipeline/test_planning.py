@@ -15,6 +15,7 @@ from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.node import PackedNode
 from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.scan import DELETED
+from anabranch.pipeline import regions
 from anabranch.pipeline.errors import DataLossError, OptionError, PipelineError, RegionsError
 from anabranch.pipeline.filters import Bounds
 from anabranch.pipeline.options import SourceOptions
@@ -39,6 +40,19 @@ def engine() -> Engine:
 def server(engine: Engine) -> Iterator[EngineServer]:
     with EngineServer(engine) as one:
         yield one
+
+
+def us_of_two() -> Engine:
+    """The region us of a cluster with us and eu."""
+    clock = EngineClock(1)
+    return engine_on(
+        Keyspace(1, NodeLimits()),
+        Members("c", 1, "us", [Member(1, "us"), Member(2, "eu")]),
+        Settings({"crdt-xadd-id-uniqueness-mode": "liberal"}),
+        Lifecycle(1, 1, 0, clock, 0),
+        clock,
+        1,
+    )
 
 
 def add(server: EngineServer, key: str, count: int, first: int = 1) -> None:
@@ -133,10 +147,61 @@ def test_a_streaming_query_does_not_start_above_a_log(server: EngineServer) -> N
         planner(server, startingOffsets='{"s": {"us": 4}}').streaming_start()
 
 
-def test_offsets_never_go_back(server: EngineServer) -> None:
+def test_offsets_never_go_back() -> None:
     """A region that takes over may have applied less than the one that was read before."""
+    with EngineServer(us_of_two()) as server:
+        add(server, "s", 3)
+        assert planner(server).latest({"s": {"us": 2, "eu": 9}}) == {"s": {"eu": 9, "us": 3}}
+
+
+def test_a_region_that_has_issued_less_than_was_read(server: EngineServer) -> None:
+    """After a cluster was made anew, entries up to the old offset were skipped without a word."""
     add(server, "s", 3)
-    assert planner(server).latest({"s": {"us": 9, "eu": 4}}) == {"s": {"eu": 4, "us": 9}}
+    start = {"s": {"us": 4}}
+    with pytest.raises(DataLossError, match="read up to 4, and us has effects up to 3: the clus"):
+        planner(server).latest(start)
+    assert planner(server, failOnDataLoss="false").latest(start) == start
+
+
+def test_a_log_of_no_member(server: EngineServer) -> None:
+    """A range of a region that the cluster does not have was left out without a word."""
+    add(server, "s", 3)
+    with pytest.raises(PipelineError, match="the log of tokyo, and the regions are us: its check"):
+        planner(server).partitions([Range("s", "us", 0, 3), Range("s", "tokyo", 0, 90)])
+
+
+def test_a_log_without_entries_of_a_new_stream() -> None:
+    """The end of a new stream named all logs. A region that lacked the stream had applied all of
+    its own log, so its answer, that there is no such key, was taken for a stream that is gone."""
+    with EngineServer(us_of_two()) as server:
+        run(server, "XADD other 1-0 a 1", "XGROUP CREATE s g $ MKSTREAM")
+        assert planner(server, streams="s*").latest({}) == {"s": {}}
+
+
+@pytest.mark.parametrize("fails", ["true", "false"])
+def test_a_stream_that_is_gone_between_two_questions(server: EngineServer, fails: str) -> None:
+    """The query ended with a refused request, also without `failOnDataLoss`."""
+    add(server, "s:a", 3)
+    add(server, "s:b", 3)
+    plan = planner(server, streams="s:*", failOnDataLoss=fails)
+    end = plan.latest({})
+    wanted = plan.ranges({}, end)
+    found = plan.regions.logs
+
+    def logs_before_it_is_gone(stream: str) -> object:
+        facts = found(stream)
+        if stream == "s:a":
+            run(server, "DEL s:a")
+        return facts
+
+    plan.regions.logs = logs_before_it_is_gone  # type: ignore[method-assign,assignment]
+    cut = plan.partitions(wanted)
+    if fails == "true":
+        with pytest.raises(DataLossError, match="'s:a' was deleted, or expired"):
+            covered(plan, cut)
+    else:
+        assert covered(plan, cut) == [4, 5, 6]
+    assert plan.limited({}, end, 2)["s:b"] == {"us": 5}
 
 
 def test_a_query_for_what_there_is_now_goes_on_without_a_deleted_stream(
@@ -331,6 +396,36 @@ def test_earliest_is_where_a_stream_was_trimmed(server: EngineServer) -> None:
     assert plan.partitions(plan.ranges({}, plan.latest({})))[0].after == 6, "a new stream, too"
 
 
+def test_a_new_stream_is_planned_at_a_region_that_lacks_its_trimming(server: EngineServer) -> None:
+    """The region that told the end went away, and another one planned. The log began at 0 there,
+    and the task, which read where the stream was trimmed, told of lost entries."""
+    add(server, "s:b", 10)
+    run(server, "XTRIM s:b MAXLEN 4")
+    start = planner(server, streams="s:a*").start()
+    end = planner(server, streams="s:*").latest(start)
+    assert start == {}
+    for there in ("s:a", "s:b"):  # The other region lacks the stream, or only its trimming.
+        with EngineServer(single()) as behind:
+            add(behind, there, 3)
+            plan = planner(behind, streams="s:*")
+            found = plan.partitions(plan.ranges(start, end))
+            new = [one for one in found if one.stream == "s:b"]
+            assert new[0].after == 0
+            counters = [n for one in new for n in read(one, options(server, streams="s:*"))]
+            assert counters == [7, 8, 9, 10], "what was trimmed before the query came is no loss"
+
+
+def test_a_new_stream_is_trimmed_while_it_is_read(server: EngineServer) -> None:
+    """A task of a new stream has read a part: from there on, what is trimmed is a loss."""
+    add(server, "s", 3000)
+    (cut,) = planner(server, streams="s*").ranges({}, {"s": {"us": 3000}})
+    found = iter(answers(cut, options(server, fetchSize="4096")))
+    next(found)
+    run(server, "XTRIM s MAXLEN 10")
+    with pytest.raises(DataLossError, match="and up to 2990"):
+        list(found)
+
+
 def test_entries_that_were_trimmed_before_they_were_read(server: EngineServer) -> None:
     add(server, "s", 10)
     run(server, "XDEL s 5-0 6-0")
@@ -394,15 +489,7 @@ def test_a_task_never_returns_less_than_its_range(server: EngineServer) -> None:
 
 def test_what_was_lost_with_a_region() -> None:
     """A batch that was planned with effects that only a lost region had could never be read."""
-    clock = EngineClock(1)
-    engine = engine_on(
-        Keyspace(1, NodeLimits()),
-        Members("c", 1, "us", [Member(1, "us"), Member(2, "eu")]),
-        Settings({"crdt-xadd-id-uniqueness-mode": "liberal"}),
-        Lifecycle(1, 1, 0, clock, 0),
-        clock,
-        1,
-    )
+    engine = us_of_two()
     with EngineServer(engine) as server:
         add(server, "s", 3)
         wanted = Range("s", "eu", 0, 6)
@@ -432,6 +519,32 @@ def test_a_connection_that_ended_while_nobody_asked(engine: Engine) -> None:
         before = len(other.commands)
         assert plan.latest({}) == {"s": {"us": 3}}
         assert len(other.commands) == before, "the first region answers, so it is asked"
+
+
+def test_a_region_that_hangs_costs_one_task_of_a_process(server: EngineServer) -> None:
+    """Each task began with the region that hung, and waited 20 s for it."""
+    add(server, "s", 3)
+    with socket.create_server(("127.0.0.1", 0)) as hung:
+        hung.setblocking(False)
+        where = f"127.0.0.1:{hung.getsockname()[1]}"
+        found = options(server, endpoints=f"{where},127.0.0.1:{server.port}")
+        assert read(Range("s", "us", 0, 3), found) == [1, 2, 3]
+        hung.accept()[0].close()
+        assert read(Range("s", "us", 0, 3), found) == [1, 2, 3]
+        with pytest.raises(BlockingIOError):
+            hung.accept()
+        # Later it is asked first again.
+        regions._silent_until_s[f"the region at {where}"] = time.monotonic()
+        assert read(Range("s", "us", 0, 3), found) == [1, 2, 3]
+        hung.accept()[0].close()
+
+
+def test_a_region_that_answers_again_is_not_silent(server: EngineServer) -> None:
+    add(server, "s", 3)
+    where = f"the region at 127.0.0.1:{server.port}"
+    regions._silent_until_s[where] = time.monotonic() + 1000
+    assert planner(server).latest({}) == {"s": {"us": 3}}, "there is no other"
+    assert where not in regions._silent_until_s
 
 
 def test_a_region_without_room_for_clients(engine: Engine) -> None:

@@ -117,6 +117,40 @@ def test_trims_and_deletions_between_runs(
     assert again.passed and again.facts["gone_streams"] == ["rides"]
 
 
+def test_a_named_stream_is_deleted(spark: Spark, two_regions: LiveCluster, tmp_path: Path) -> None:
+    """It was said that there never was such a stream, also with `allows_loss`."""
+    folder = tmp_path / "archive"
+    add(two_regions, "us", 20)
+    add(two_regions, "us", 5, "rides")
+    assert run(spark, two_regions, folder, streams="orders,rides").passed
+    with two_regions.client("us") as client:
+        client.delete("rides")
+    with pytest.raises(PipelineError, match="the stream 'rides' is gone"):
+        run(spark, two_regions, folder, streams="orders,rides")
+    lossy = run(spark, two_regions, folder, streams="orders,rides", allows_loss=True)
+    assert lossy.passed and counts(lossy) == {("orders", "us"): 20, ("rides", "us"): 5}
+    assert run(spark, two_regions, folder, streams="orders,rides", adds=False).passed
+    with pytest.raises(PipelineError, match="there is no stream 'ride'"):
+        run(spark, two_regions, folder, streams="orders,ride")
+
+
+def test_archives_of_two_clusters_with_one_name(
+    spark: Spark, new_cluster: Callable[..., LiveCluster], two_regions: LiveCluster, tmp_path: Path
+) -> None:
+    """An entry of the second counted as restored if its counter was one of the first."""
+    other = new_cluster(["us", "eu"])
+    other.start_all()
+    add(two_regions, "us", 5)
+    add(other, "us", 7)
+    assert run(spark, two_regions, tmp_path / "one").passed
+    assert run(spark, other, tmp_path / "two").passed
+    assert run_restore(spark, two_regions, tmp_path / "one", prefix="old:").passed
+    with pytest.raises(PipelineError, match="'old:orders' holds 5 entries that are not restored"):
+        run_restore(spark, two_regions, tmp_path / "two", prefix="old:")
+    both = run_restore(spark, two_regions, tmp_path / "two", prefix="old:", into_existing=True)
+    assert both.passed and len(entries(two_regions, "us", "old:orders")) == 12
+
+
 def command(cluster: LiveCluster, *words: str) -> list[str]:
     places = [word for one in cluster.regions.values() for word in ("--at", one.address)]
     return [*build.command(), "pipeline", *words, *places, "--master", "local[2]"]

@@ -113,7 +113,7 @@ def test_regions_under_traffic_and_cut_off(spark: Any, two_regions: LiveCluster)
     two_regions.cut("us", "eu")
     with two_regions.client("us") as client:
         client.xadd("rides:us", {"late": "1"})
-    behind = audited(spark, two_regions, streams="rides:*", timeout_s=2)
+    behind = audited(spark, two_regions, streams="rides:*", timeout_s=5)
     assert not behind.passed
     assert {row["cause"] for row in behind.facts["by_stream"]} == {"not-received"}
     assert behind.facts["behind"]["eu"]["us"] > 0

@@ -67,10 +67,15 @@ class Cursor(threading.Thread):
 
     def run(self) -> None:
         with self._cluster.client(self._region) as client:
-            while not self.ended.is_set():
-                for _, entries in client.xread({"orders": self._last}, block=100) or []:
+            is_over = False
+            while not is_over:
+                # A read that begins after the end, and has nothing, is the last one.
+                is_ending = self.ended.is_set()
+                found = client.xread({"orders": self._last}, block=100) or []
+                for _, entries in found:
                     self.ids.update(str(one) for one, _ in entries)
                     self._last = str(entries[-1][0])
+                is_over = is_ending and not found
 
 
 def heal_late(cluster: LiveCluster, readers: dict[str, Cursor]) -> None:
@@ -79,7 +84,6 @@ def heal_late(cluster: LiveCluster, readers: dict[str, Cursor]) -> None:
     cluster.heal("us", "eu")
     cluster.await_links()
     cluster.sync()
-    time.sleep(0.5)
     for reader in readers.values():
         reader.ended.set()
         reader.join()

@@ -255,7 +255,7 @@ def test_python_workers_are_killed(spark: Spark, two_regions: LiveCluster, tmp_p
         ({}, "overwrite", "a stream is only added to: use mode"),
         ({"stream": ""}, "append", "there is no column stream"),
         ({"endpoints": "127.0.0.1:1", "timeoutSeconds": "1"}, "append", "connection refused"),
-        ({"wait": "2", "waitTimeoutSeconds": "1"}, "append", "1 of 2 other regions"),
+        ({"wait": "2", "waitTimeoutSeconds": "5"}, "append", "1 of 2 other regions"),
     ],
 )
 def test_mistakes_of_users(

@@ -15,6 +15,7 @@ import pytest
 
 from anabranch import build
 from anabranch.bench.acceptance import spark_sink
+from anabranch.pipeline.errors import PipelineError
 from anabranch.pipeline.jobs.progress import Bar
 from anabranch.pipeline.jobs.report import Report
 from anabranch.pipeline.jobs.totals.folder import Checkpoint
@@ -64,8 +65,8 @@ def found(report: Report) -> dict[str, tuple[int, Decimal, int]]:
 
 def run(spark: Spark, cluster: LiveCluster, folder: Path, **more: Any) -> Report:
     endpoints = ",".join(f"{one.name}={one.address}" for one in cluster.regions.values())
-    given = {"sums": ["amount"], "by": [], **more}
-    options = TotalsOptions({"endpoints": endpoints}, "orders", "user", checkpoint=folder, **given)
+    given = {"streams": "orders", "sums": ["amount"], "by": [], **more}
+    options = TotalsOptions({"endpoints": endpoints}, key="user", checkpoint=folder, **given)
     with Bar(spark) as bar:
         return count(spark, options, bar)
 
@@ -143,6 +144,21 @@ def test_a_signal_to_the_process_group(
         "anabranch: the job totals was interrupted; run it again, and it goes on where it ended"
     ]
     assert found(run(spark, two_regions, folder)) == expected(two_regions, "us")
+
+
+def test_a_named_stream_is_deleted(spark: Spark, two_regions: LiveCluster, tmp_path: Path) -> None:
+    """The totals could never go on: other names are refused for a checkpoint."""
+    add(two_regions, "us", range(20))
+    with two_regions.client("us") as client:
+        client.xadd("rides", {"user": "u0", "amount": "1"})
+    run(spark, two_regions, tmp_path / "totals", streams="orders,rides")
+    with two_regions.client("us") as client:
+        client.delete("rides")
+    add(two_regions, "us", range(20, 40))
+    with pytest.raises(PipelineError, match="the stream 'rides' is gone"):
+        run(spark, two_regions, tmp_path / "totals", streams="orders,rides")
+    lossy = run(spark, two_regions, tmp_path / "totals", streams="orders,rides", allows_loss=True)
+    assert lossy.passed and lossy.facts["entries"] == 41
 
 
 def test_several_fields_by_region_while_entries_come(

@@ -279,6 +279,12 @@ def test_a_read_that_times_out_is_named_and_hangs_up(session: Session, tmp_path:
     assert "7: hang up" in repeats(session, tmp_path)
 
 
+def test_a_read_that_times_out_at_once(session: Session, tmp_path: Path) -> None:
+    """It was recorded with BLOCK 0 and its nil, so the file waited for ever."""
+    assert say(session, 1, "XREAD", "BLOCK", 1, "STREAMS", "none", "$", client=7) is None
+    assert "7: `XREAD STREAMS none $` → nil" in repeats(session, tmp_path)
+
+
 def test_deadlines_pass_as_they_did(session: Session, tmp_path: Path) -> None:
     say(session, 1, "XADD", "short", "*", "a", 1)
     say(session, 1, "PEXPIRE", "short", 200)

@@ -21,6 +21,7 @@ from anabranch.crdt.slices import Entry
 from anabranch.crdt.stream import Stream
 from anabranch.region.client_connection import ClientConnection
 from anabranch.region.clients import Clients
+from anabranch.region.command_execution import ALONE_AFTER, FOLLOWING_MAX, Ahead
 from anabranch.region.engine.rows import BlockRow
 from anabranch.region.engine.settings import Settings
 from tests.support.engines import single
@@ -356,6 +357,41 @@ def test_a_run_ends_where_too_much_waits_for_the_disk() -> None:
     piped.feed(add * 40)
     assert b"-MISCONF" in piped.got["a"]
     assert piped.shown() == one_by_one.shown()
+
+
+def test_fewer_commands_are_taken_while_they_are_given_back() -> None:
+    """Each of a thousand XADDs to new keys was parsed up to 128 times: four times slower."""
+    ahead = Ahead()
+    assert ahead.most() == FOLLOWING_MAX
+    ahead.took(FOLLOWING_MAX, 0)
+    assert [ahead.most() for _ in range(ALONE_AFTER)] == [0] * ALONE_AFTER
+    for expected in (1, 2, 4):
+        assert ahead.most() == expected
+        ahead.took(expected, expected)
+    ahead.took(8, 3)
+    assert ahead.most() == 3, "as many as were executed, and none alone"
+    ahead.took(3, 0)
+    ahead.begin()
+    assert ahead.most() == FOLLOWING_MAX, "another client"
+
+
+@pytest.mark.parametrize("size", [118, 119, 120, 307, 308, 448, 449])
+def test_nodes_of_a_pipeline_are_taken_whole_by_a_peer(size: int) -> None:
+    """A node of a run may pass the limit by the ID of its first entry. A peer took such a node for
+    one of a region with other limits, and added its entries one by one."""
+    region, peer = Region(7), Region(9)
+    region.feed(command(b"XADD", b"s", b"*", b"f", b"v" * size) * 512)
+    region.commit()
+    for row in region.blocks:
+        counter = row.block.first
+        for effect in read_effects(row.block):
+            apply(peer.engine.keyspace, effect, 7, counter, NOW_MS, False)
+            counter += dots_of(effect)
+    nodes = [
+        [node.count for node in one.engine.keyspace.keys[b"s"].logs[7].rax.nodes]
+        for one in (region, peer)
+    ]
+    assert nodes[0] == nodes[1] and len(nodes[0]) > 10
 
 
 def test_a_run_makes_a_block_little_larger() -> None:

@@ -144,3 +144,18 @@ def test_a_run_makes_one_local_record_that_a_start_replays() -> None:
     for record in records:
         apply_local(again.engine.keyspace, record)
     assert again.asked(b"CRDT.GROUPS", KEY) == region.asked(b"CRDT.GROUPS", KEY)
+
+
+def test_acknowledgements_that_change_nothing_are_answered_while_changes_are_refused() -> None:
+    """The refusal of an XACK was the reply to the XACKs before it, too, which change nothing."""
+    twins = Twins()
+    twins.both([command(b"XADD", KEY, b"*", b"f", b"v")] * 4)
+    twins.both([read(4)])
+    pending = [acknowledge(one) for one in entry_ids(twins.piped)]
+    for region in (twins.piped, twins.alone):
+        region.engine.take_commit(region.clock.ms)
+        region.engine.commit_failed("disk full")
+        region.got["a"] = b""
+    twins.both([acknowledge(b"1-1"), acknowledge(b"2-2"), *pending])
+    assert twins.piped.got["a"].startswith(b":0\r\n:0\r\n-MISCONF")
+    assert twins.piped.got["a"].count(b"-MISCONF") == 4

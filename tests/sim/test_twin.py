@@ -22,7 +22,9 @@ from anabranch.sim.checkers.refusals import Refusals
 from anabranch.sim.draw import draw_plan
 from anabranch.sim.history import Checker, End, Operation, Setup, Shown, Words
 from anabranch.sim.run import run_plan
+from anabranch.sim.twin.join import Frozen, join
 from anabranch.sim.twin.judge import Twin
+from anabranch.sim.twin.state import Pair, State
 from tests.sim.tapped import tapped
 
 Change = Callable[[Call], Optional[Call]]
@@ -360,3 +362,21 @@ def test_answers_that_told_of_what_a_start_does_not_find() -> None:
         if one.checker == "twin"
     ]
     assert found and all("an answer told of position" in text for text in found)
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_joined_flushall_clears_pairs_of_keys_that_have_no_clears(is_known: bool) -> None:
+    """S11.3: a snapshot has the clears of FLUSHALL beside those of its keys.
+
+    A state with which a tape begins is so, because the region is. The twin looked at the clears of
+    the key alone, so it went on to expect the answer of a pair that the region had dropped.
+    """
+    sender, receiver = State(1), State(2)
+    if is_known:
+        sender.key(b"k")
+    sender.vector = {1: 1, 3: 1}
+    sender.flushes, sender.flush_clears = [(1, 1)], {3: 1}
+    receiver.vector = {3: 1}
+    receiver.key(b"k").pairs[(3, 1)] = Pair((3, 1), 1 << 64, b"p", b"i", 1000, {}, 1000)
+    join(receiver, Frozen(sender, may_forget=False), is_restored=False)
+    assert receiver.keys[b"k"].pairs == {}

@@ -168,7 +168,9 @@ def _status(case: Case, twin: TwinRegion, name: bytes, dot: Dot, facts: Facts) -
     if pending is not None:
         expected = ("pending", text(pending.consumer))
     elif dot in group.acked():
-        expected = ("acknowledged", None)
+        is_above = group.is_above_floor(dot, key.entries[dot].entry_id)
+        is_again = is_above and dot not in group.local.given
+        expected = ("rewound" if is_again else "acknowledged", None)
     elif dot in group.local.dropped:
         expected = ("dropped", None)
     elif dot in group.local.given:

@@ -276,17 +276,40 @@ def test_acknowledged_and_dropped_are_told_apart() -> None:
     assert "for a consumer that was deleted there" in found["dropped"]
 
 
-def test_a_rewound_group_tells_why_it_delivers_again() -> None:
+READ = ("XREADGROUP", "GROUP", "g", "c", "STREAMS", "k", ">")
+
+
+def delivered_once() -> tuple[Cluster, str]:
+    """A cluster in which us has delivered an entry to a group, and the ID of the entry."""
     cluster = Cluster()
     entry = cluster.call("us", "XADD", "k", "*", "a", "1")
     cluster.call("us", "XGROUP", "CREATE", "k", "g", "0")
-    read = ("XREADGROUP", "GROUP", "g", "c", "STREAMS", "k", ">")
-    cluster.call("us", *read)
+    cluster.call("us", *READ)
+    return cluster, entry
+
+
+def test_a_rewound_group_tells_why_it_delivers_again() -> None:
+    cluster, entry = delivered_once()
     cluster.call("us", "XGROUP", "SETID", "k", "g", "0")
-    cluster.call("us", *read)
+    cluster.call("us", *READ)
     (delivery,) = the_add(cluster.explain("us", "k", entry))["deliveries"]
     assert [step["kind"] for step in delivery["here"]] == ["delivered", "floor-set", "delivered"]
     assert "The floor was set to 0-0" in told(cluster.explain("us", "k", entry))
+
+
+def test_an_acknowledged_entry_is_delivered_again_after_setid() -> None:
+    """It was said that no region delivers it again, and the next read delivered it."""
+    cluster, entry = delivered_once()
+    cluster.call("us", "XACK", "k", "g", entry)
+    cluster.clock.passes(10_000)
+    cluster.call("us", "XADD", "other", "*", "a", "1")  # A round announces the acknowledgement.
+    cluster.sync("us", "eu")
+    assert "no region delivers it again" in told(cluster.explain("us", "k", entry))
+    cluster.call("us", "XGROUP", "SETID", "k", "g", "0")
+    assert "may deliver it there again" in told(cluster.explain("us", "k", entry))
+    assert "no region delivers it again" in told(cluster.explain("eu", "k", entry))
+    assert cluster.call("us", *READ)
+    assert "is pending in us for consumer c" in told(cluster.explain("us", "k", entry))
 
 
 def test_the_longest_deadline_is_in_force() -> None:

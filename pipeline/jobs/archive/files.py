@@ -88,13 +88,18 @@ class ArchiveFiles:
         return self._identity.exists()
 
     def check_place(self) -> None:
-        """Raises OptionError if the directory holds something else than an archive."""
+        """Raises OptionError if the directory holds anything but a whole archive."""
         if self.folder.exists() and not self.folder.is_dir():
             raise OptionError(f"{self.folder} is a file; an archive is a directory")
         others = self.folder.is_dir() and {one.name for one in self.folder.iterdir()}
         if others and not others <= {"entries", "state"}:
             raise OptionError(
                 f"{self.folder} is not empty and holds no archive: give a new directory"
+            )
+        if not self.exists and self._holds_entries():
+            raise OptionError(
+                f"{self.folder} holds entries, and {self._identity} is gone: put the directory "
+                "state back as it was, or begin a new archive in another directory"
             )
 
     def create(self, cluster: str) -> None:
@@ -138,13 +143,21 @@ class ArchiveFiles:
         return batches[-1].end if batches else {}
 
     def check_checkpoint(self) -> None:
-        """Raises PipelineError if the checkpoint is not that of the batches."""
-        if self.batches() and not any((self.checkpoint / "offsets").glob("[0-9]*")):
+        """Raises PipelineError if the checkpoint is not that of the batches.
+
+        Spark notes a batch there before its files come in, so entries without a checkpoint are of
+        batches whose lists are lost, too.
+        """
+        has_entries = bool(self.batches()) or self._holds_entries()
+        if has_entries and not any((self.checkpoint / "offsets").glob("[0-9]*")):
             raise PipelineError(
                 f"the checkpoint {self.checkpoint} is gone, but the archive holds entries, which "
                 "would be archived again: put the checkpoint back, or begin a new archive in "
                 "another directory"
             )
+
+    def _holds_entries(self) -> bool:
+        return any(self.entries.glob(f"*/*{_SUFFIX}"))
 
     def end_in_checkpoint(self, number: int) -> Offset:
         """The offset at which Spark ends a micro-batch, which it notes before the batch begins."""

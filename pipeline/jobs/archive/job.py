@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from anabranch.pipeline.errors import DataLossError, OptionError, PipelineError
 from anabranch.pipeline.jobs.archive import table as archive_table
 from anabranch.pipeline.jobs.archive.files import ArchiveFiles, Identity
-from anabranch.pipeline.jobs.archive.names import check_text, chosen, raw_reading
+from anabranch.pipeline.jobs.archive.names import check_text, raw_reading
 from anabranch.pipeline.jobs.archive.report import Archived, report
 from anabranch.pipeline.jobs.archive.row_sets import LogComparison, compared, hashed
 from anabranch.pipeline.jobs.landmarks import check_cluster
@@ -63,7 +63,8 @@ def run(session: SparkSession, options: ArchiveOptions, bar: Bar) -> Report:
     files = ArchiveFiles(options.folder)
     planner = Planner(_source_options(options, options.streams))
     try:
-        streams = _streams(planner, options.streams)
+        streams = planner.streams(files.reached())
+        check_text(sorted(streams))
         if options.adds:
             files.check_place()
         else:
@@ -98,14 +99,6 @@ def run(session: SparkSession, options: ArchiveOptions, bar: Bar) -> Report:
 
 def _source_options(options: ArchiveOptions, streams: str) -> SourceOptions:
     return SourceOptions({**options.regions, "streams": streams}, is_streaming=False)
-
-
-def _streams(planner: Planner, asked: str) -> Streams:
-    """The streams to archive. Raises PipelineError for one that is named and not there."""
-    found = planner.streams()
-    names = chosen(sorted(found), [one.strip() for one in asked.split(",")])
-    check_text(names)
-    return {name: found[name] for name in names}
 
 
 def _identity(files: ArchiveFiles, cluster: str) -> Identity:

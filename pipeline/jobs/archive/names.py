@@ -7,7 +7,6 @@ from typing import Final
 
 from anabranch.pipeline.errors import OptionError
 from anabranch.pipeline.options import is_glob
-from anabranch.pipeline.progress import SINK_PREFIX
 from anabranch.pipeline.resp import encoded
 
 _SPECIAL: Final = frozenset("\\*?[]")
@@ -55,8 +54,3 @@ def check_text(names: list[str]) -> None:
                 "there is a stream whose name is empty, which --streams cannot name: give the "
                 "names of the others, or RENAME this one"
             )
-
-
-def chosen(found: list[str], asked: list[str]) -> list[str]:
-    """The streams of a job: those found, without those of sinks that only a glob matches."""
-    return [name for name in found if not name.startswith(SINK_PREFIX) or name in asked]

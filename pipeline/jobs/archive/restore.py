@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from anabranch.pipeline.errors import OptionError, PipelineError
 from anabranch.pipeline.jobs.archive import table as archive_table
 from anabranch.pipeline.jobs.archive.files import ArchiveFiles, Identity
-from anabranch.pipeline.jobs.archive.names import check_text, chosen, raw_reading
+from anabranch.pipeline.jobs.archive.names import check_text, raw_reading
 from anabranch.pipeline.jobs.archive.restore_report import Restored, report
 from anabranch.pipeline.jobs.archive.row_sets import KEYS, LogComparison, compared, hashed
 from anabranch.pipeline.jobs.progress import Bar
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 ORIGIN: Final = "anabranch:origin"
+# What tells an archived entry from all others. Counters alone do not: a cluster that was made anew,
+# or a region that was restored from a backup, uses them again, with other IDs.
+_ORIGIN_KEYS: Final = [*KEYS, "id"]
 WINDOW_S: Final = 3600
 _TASKS_MAX: Final = 200
 # After a fail-over, the region that is read needs some time for what another has added.
@@ -103,8 +106,7 @@ def targets_of(archived: list[str], options: RestoreOptions) -> dict[str, str]:
                 f"--streams: the archive {options.folder} holds no stream '{name}'; it holds "
                 f"{', '.join(archived[:20]) or 'none'}{' …' if len(archived) > 20 else ''}"
             )
-    names = chosen([name for name in archived if asked.names_stream(name)], asked.streams)
-    targets = {name: options.prefix + name for name in names}
+    targets = {name: options.prefix + name for name in archived if asked.names_stream(name)}
     check_text(list(targets.values()))
     return targets
 
@@ -190,10 +192,10 @@ class _Restore:
         """
         from pyspark.sql import functions as f
 
-        here = self._restored().select("target", "is_ours", *KEYS)
-        known = archived.select(*KEYS, f.lit(True).alias("is_known"))
+        here = self._restored().select("target", "is_ours", *_ORIGIN_KEYS)
+        known = archived.select(*_ORIGIN_KEYS, f.lit(True).alias("is_known"))
         rows = (
-            here.join(known, list(KEYS), "left")
+            here.join(known, _ORIGIN_KEYS, "left")
             .withColumn("is_known", f.coalesce("is_ours", f.lit(False)) & f.col("is_known"))
             .groupBy("target")
             .agg(f.count("*").alias("all"), f.count_if(f.col("is_known")).alias("known"))
@@ -217,7 +219,7 @@ class _Restore:
 
         if not self._targets:
             return
-        here = self._restored().where("is_ours").select(*KEYS)
+        here = self._restored().where("is_ours").select(*_ORIGIN_KEYS)
         origin = _origin_of(self._cluster)
         more = f.array(
             f.struct(f.lit(ORIGIN.encode()).alias("name"), origin.cast("binary").alias("value"))
@@ -227,7 +229,7 @@ class _Restore:
             f.split_part("id", f.lit("-"), f.lit(part)).cast("decimal(20,0)") for part in (1, 2)
         ]
         rows = (
-            archived.join(here, list(KEYS), "left_anti")
+            archived.join(here, _ORIGIN_KEYS, "left_anti")
             # One task adds a stream, so that its IDs ascend as they did.
             .repartition(min(len(self._targets), _TASKS_MAX), "stream")
             .sortWithinPartitions("stream", *order, "region", "counter")
@@ -256,9 +258,9 @@ class _Restore:
         from pyspark.sql import functions as f
 
         expected = hashed(archived, f.col("fields"))
-        known = archived.select(*KEYS)
+        known = archived.select(*_ORIGIN_KEYS)
         for look in range(_LOOKS):
-            found = self._restored().where("is_ours").join(known, list(KEYS), "left_semi")
+            found = self._restored().where("is_ours").join(known, _ORIGIN_KEYS, "left_semi")
             logs = compared(expected, hashed(found, f.col("fields")))
             if not any(log.alone or log.twice for log in logs):
                 break

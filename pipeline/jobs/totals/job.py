@@ -93,7 +93,7 @@ def run(session: SparkSession, options: TotalsOptions, bar: Bar) -> Report:
     planner = Planner(source)
     regions = planner.regions
     try:
-        streams = planner.streams()
+        streams = planner.streams(checkpoint.reached())
         counted = Counted(
             regions.cluster(), options.streams, options.key, list(options.sums), list(options.by)
         )

@@ -79,6 +79,9 @@ def xack_many(
         if not finder.is_above(ms, seq):
             break
         finder.find(ms, seq)
+        if counts and finder.found and not known:
+            # Those before it change nothing, so they are answered even if a change is refused.
+            return counts
         counts.append(len(finder.found) - known)
         known = len(finder.found)
     if finder.found:

@@ -18,7 +18,7 @@ func subscriber(address, group, consumer string) *redisstream.Subscriber {
 	return must(redisstream.NewSubscriber(redisstream.SubscriberConfig{
 		Client:        redis.NewClient(&redis.Options{Addr: address}),
 		ConsumerGroup: group, Consumer: consumer,
-		ClaimInterval: 300 * time.Millisecond, MaxIdleTime: 700 * time.Millisecond,
+		ClaimInterval: 300 * time.Millisecond, MaxIdleTime: 4 * time.Second,
 		FanOutOldestId: "0",
 	}, watermill.NopLogger{}))
 }

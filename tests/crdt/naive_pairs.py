@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tests.oracles.naive_log import Dot
+from tests.crdt.naive_log import Dot
 
 Vector = dict[int, int]
 
