@@ -9,7 +9,7 @@ import socket
 import threading
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.replies import Reply, ReplyLater
@@ -25,10 +25,12 @@ JUMP_MS = 100_000
 
 def run(server: EngineServer, *lines: str) -> None:
     """Runs commands in the engine, beside the socket."""
-    session = server.engine.connect("127.0.0.1:9", "127.0.0.1:2", 1)
-    for line in lines:
-        server.execute(session, line.encode().split())
-    server.engine.disconnect(session)
+    # Connections are served in threads of their own, and an engine takes one command at a time.
+    with server.lock:
+        session = server.engine.connect("127.0.0.1:9", "127.0.0.1:2", 1)
+        for line in lines:
+            server.execute(session, line.encode().split())
+        server.engine.disconnect(session)
 
 
 class EngineServer:
@@ -55,7 +57,7 @@ class EngineServer:
         # Every command that came, in order.
         self.commands: list[list[bytes]] = []
         self._now_ms = 10
-        self._lock = threading.Lock()
+        self.lock: Final = threading.RLock()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._threads: list[threading.Thread] = []
@@ -97,7 +99,8 @@ class EngineServer:
 
     def _serve(self, connection: socket.socket) -> None:
         parser = RequestParser(1 << 20)
-        session = self.engine.connect("127.0.0.1:1", "127.0.0.1:2", self._now_ms)
+        with self.lock:
+            session = self.engine.connect("127.0.0.1:1", "127.0.0.1:2", self._now_ms)
         with connection:
             while self.answers_left != 0:
                 try:
@@ -117,7 +120,7 @@ class EngineServer:
         self._open.discard(connection)
 
     def _answer(self, session: Session, command: list[bytes]) -> bytes:
-        with self._lock:
+        with self.lock:
             reply = self.execute(session, command)
         out: list[bytes] = []
         encode(reply, session.protocol, out)
