@@ -17,6 +17,8 @@ import grpc.aio
 from anabranch.sync.fields import MESSAGE_BYTES_MAX
 
 _log: Final = logging.getLogger("anabranch.sync")
+# The log of grpc's own tasks.
+_GRPC_LOG: Final = logging.getLogger("grpc._cython.cygrpc")
 
 METHOD: Final = "/anabranch.sync.v1.Sync/Link"
 _KEEPALIVE_MS: Final = 5000
@@ -154,11 +156,28 @@ async def dial(address: str) -> DialledStream:
         raise
 
 
+class _EndsOfCalls(logging.Filter):
+    """Drops what grpc logs when it cannot end a call of a peer.
+
+    A task of grpc sends the status of a call. If the peer goes in that moment, the task fails, and
+    grpc logs a traceback for what is the end of a connection.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        if not isinstance(error, grpc.aio.InternalError):
+            return True
+        _log.debug("a call could not be ended: %s", error)
+        return False
+
+
+_ENDS_OF_CALLS: Final = _EndsOfCalls()
+
+
 def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Reports an error that reached the loop, unless grpc could not end a call of a peer.
 
-    A task of grpc sends the status of a call. If the peer goes in that moment, the task fails. As
-    nobody awaits it, asyncio would log a traceback for what is the end of a connection.
+    The task that fails then is awaited by nobody, so asyncio would log its traceback, too.
     """
     if isinstance(context.get("exception"), grpc.aio.InternalError):
         _log.debug("a call could not be ended: %s", context["exception"])
@@ -186,6 +205,8 @@ class Listener:
                 return  # The dialler is gone.
             await self._serve(AcceptedStream(context))
 
+        # A filter that a logger has already is not added again.
+        _GRPC_LOG.addFilter(_ENDS_OF_CALLS)
         asyncio.get_running_loop().set_exception_handler(_report)
         self._server = grpc.aio.server(options=_LISTENER_OPTIONS)
         service, method = METHOD[1:].split("/")
