@@ -11,7 +11,6 @@ import pytest
 
 from anabranch.sync.carrier import Listener, PeerStream
 
-
 # What grpc logs when it cannot send the status of a call.
 GRPC_LOG = logging.getLogger("grpc._cython.cygrpc")
 
