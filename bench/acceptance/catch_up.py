@@ -22,6 +22,7 @@ from anabranch.bench.acceptance.harness import (
     require_agreement,
     start_all,
 )
+from anabranch.sim.scenario.cluster import ClusterError
 from anabranch.sim.scenario.processes import HOST, ProcessCluster, RegionProcess, vector_of
 from anabranch.sim.scenario.wire import Wire, WireError
 
@@ -67,6 +68,10 @@ def catch_up(
         begun = time.monotonic()
         cluster.start("ap")
         caught_s = _await_vector(cluster["ap"], goal, begun)
+        # On a busy machine the region may have caught up before the writer runs again.
+        if not ours.poll(CONNECT_PATIENCE_S):
+            raise ClusterError("the writer adds nothing")
+        ours.recv()
         time.sleep(1.0)
         ours.send("stop")
         waits_ms: list[float] = ours.recv()
@@ -95,6 +100,8 @@ def catch_up(
 def write(port: int, per_s: int, results: Connection) -> None:
     """Adds entries at a steady rate over several connections, in a process; sends all waits in ms.
 
+    It also tells when it is ready, and when it adds.
+
     A wait counts from the time at which the add was due, so that a late answer is not hidden by
     adds that were never sent.
     """
@@ -114,6 +121,8 @@ def write(port: int, per_s: int, results: Connection) -> None:
         if time.monotonic() >= due and free is not None:
             sent[free] = due
             wires[free].send(("XADD", KEY, "*", "f", f"ap-{number}"))
+            if number == 0:
+                results.send("adding")
             number += 1
         else:
             time.sleep(0.0005)

@@ -23,6 +23,8 @@ IDLE_LIMIT_MS = 20.0
 LOADED_LIMIT_MS = 30.0
 PROBE_PAUSE_S = 0.025
 LOAD_BATCHES_A_SECOND = 200
+# How long a load without limits may be behind. A busy machine can hold up a process for seconds.
+BEHIND_PATIENCE_S = 30.0
 
 
 def measure(
@@ -41,8 +43,9 @@ def measure(
         figures.show("idle probes", len(idle))
         figures.show("idle 99 %", percentile(idle, 0.99), "ms")
         figures.at_most("idle median", statistics.median(idle), idle_limit_ms, "ms")
+        patience_s = BEHIND_PATIENCE_S if loaded_limit_ms is None else 0.0
         load = multiprocessing.get_context("fork").Process(
-            target=paced_load, args=(writer, load_per_s, load_s + 1.0), daemon=True
+            target=paced_load, args=(writer, load_per_s, load_s + 1.0, patience_s), daemon=True
         )
         load.start()
         time.sleep(1.0)
@@ -109,23 +112,29 @@ def _read(port: int, probes: int, results: Connection) -> None:
     results.send(seen)
 
 
-def paced_load(port: int, per_s: int, duration_s: float) -> None:
+def paced_load(port: int, per_s: int, duration_s: float, patience_s: float = 0.0) -> None:
     """Runs in a process: adds `per_s` entries per second in small batches.
 
-    It fails if it falls behind by a second.
+    It fails if it is behind by a second for longer than `patience_s`. Until then it catches up,
+    also after `duration_s`.
     """
     batch = max(1, per_s // LOAD_BATCHES_A_SECOND)
     with Wire(HOST, port) as wire:
-        begun = time.monotonic()
+        begun = level = time.monotonic()
         number = 0
-        while time.monotonic() - begun < duration_s:
+        ahead_s = 0.0
+        while time.monotonic() - begun < duration_s or ahead_s <= -1.0:
             for _ in range(batch):
                 wire.send(("XADD", "load", "*", "n", number, "v", "x" * 16))
                 number += 1
             for _ in range(batch):
                 assert isinstance(wire.read(), bytes)
-            ahead_s = number / per_s - (time.monotonic() - begun)
-            assert ahead_s > -1.0, f"the region does not take {per_s} adds a second"
+            now = time.monotonic()
+            ahead_s = number / per_s - (now - begun)
+            if ahead_s > -1.0:
+                level = now
+            text = f"the region does not take {per_s} adds a second"
+            assert ahead_s > -1.0 or now - level <= patience_s, text
             time.sleep(max(0.0, ahead_s))
 
 

@@ -18,6 +18,11 @@ PATIENCE_S = 10.0
 REGION_ID = 1
 
 
+def clock_ms() -> int:
+    """The time of this machine, which is also that of the real server."""
+    return time.time_ns() // 1_000_000
+
+
 def request(words: list[bytes]) -> bytes:
     """A command as RESP bytes."""
     return b"*%d\r\n" % len(words) + b"".join(
@@ -86,9 +91,13 @@ class Redis:
 
 
 class Ours:
-    """An engine, with sessions by name. Every step is committed at once, as on an instant disk."""
+    """An engine, with sessions by name. Every step is committed at once, as on an instant disk.
 
-    def __init__(self, settings: Settings | None = None) -> None:
+    `standing_ms`: the time at which its clock stands; 0: the clock is that of this machine.
+    """
+
+    def __init__(self, settings: Settings | None = None, standing_ms: int = 0) -> None:
+        self.standing_ms = standing_ms
         self.engine: Engine = single(
             REGION_ID,
             self.now_ms(),
@@ -97,9 +106,8 @@ class Ours:
         self.sessions: dict[str, Session] = {}
         self.replies: dict[str, deque[Typed]] = {}
 
-    @staticmethod
-    def now_ms() -> int:
-        return time.time_ns() // 1_000_000
+    def now_ms(self) -> int:
+        return self.standing_ms or clock_ms()
 
     def session(self, name: str) -> Session:
         if name not in self.sessions:
