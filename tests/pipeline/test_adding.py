@@ -49,7 +49,7 @@ def run(server: EngineServer, *lines: str) -> list[object]:
 
 def options(*servers: EngineServer, **more: str) -> SinkOptions:
     endpoints = ",".join(f"127.0.0.1:{one.port}" for one in servers) or "127.0.0.1:1"
-    given = {"endpoints": endpoints, "stream": "s", "timeoutSeconds": "1", **more}
+    given = {"endpoints": endpoints, "stream": "s", "timeoutSeconds": "20", **more}
     return SinkOptions({name: value for name, value in given.items() if value})
 
 
@@ -247,7 +247,7 @@ def test_no_region_answers(engine: Engine) -> None:
     with EngineServer(engine, 20, "XADD") as only:
         run(only, "XADD s * v first", WINDOW)
         with pytest.raises(RegionsError, match="no region answered for 1 s"):
-            add(options(only), rows(*(str(n) for n in range(100))))
+            add(options(only, timeoutSeconds="1"), rows(*(str(n) for n in range(100))))
 
 
 def test_rows_go_out_in_chunks(server: EngineServer) -> None:

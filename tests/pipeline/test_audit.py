@@ -40,7 +40,7 @@ def served(*places: Place) -> Iterator[list[EngineServer]]:
 
 def given(servers: list[EngineServer], streams: str = "*", more: str = "") -> dict[str, str]:
     endpoints = ",".join(f"127.0.0.1:{one.port}" for one in servers) + more
-    return {"endpoints": endpoints, "streams": streams, "timeoutSeconds": "1"}
+    return {"endpoints": endpoints, "streams": streams, "timeoutSeconds": "20"}
 
 
 def audited(

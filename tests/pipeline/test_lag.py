@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from anabranch.pipeline.jobs.lag.report import Hours, Lag, Watch, report
 from anabranch.pipeline.jobs.lag.watching import Redeliveries, last_ids, redeliveries
 from anabranch.pipeline.options import SourceOptions
 from tests.pipeline.test_audit import given, served
+from tests.pipeline.watching import act_in_the_watch
 from tests.review.support import cluster, sync
 
 # pandas and matplotlib are in the extra `spark`.
@@ -106,7 +106,7 @@ def test_a_vector_that_goes_back_is_left_out() -> None:
 # -- against engines
 
 
-def test_the_watch() -> None:
+def test_the_watch(monkeypatch: pytest.MonkeyPatch) -> None:
     us, eu = cluster(2)
     us.ok("XADD", "s", "*", "n", "1")
     sync(us, eu)
@@ -114,10 +114,15 @@ def test_the_watch() -> None:
         options = given(servers)
         source = SourceOptions(options, False)
         begun = begin(source)
-        adding = _Adding(servers[0])
-        adding.start()
+
+        def add() -> None:
+            door = Door("us", ("127.0.0.1", servers[0].port), source)
+            for n in range(2):
+                door.call("XADD", "s", "*", "n", n)
+            door.close()
+
+        act_in_the_watch(monkeypatch, add)
         watched, failures = from_watch.watch(begun, stream_names(begun.doors, ["*"]), 1, 20)
-        adding.join()
         streams = stream_names(begun.doors, ["*"])
         parts = from_watch.parts_of(begun.doors, streams, watched)
         rows = [row for part in parts for row in from_watch.entries(part, options)]
@@ -131,23 +136,6 @@ def test_the_watch() -> None:
         (0, 1, 3),
     ]
     assert list(watched["us"].cursors) == [b"s"]
-
-
-class _Adding(threading.Thread):
-    """Adds two entries when the watch has begun."""
-
-    def __init__(self, server: Any) -> None:
-        super().__init__()
-        self._server = server
-
-    def run(self) -> None:
-        threading.Event().wait(0.3)
-        door = Door(
-            "us", ("127.0.0.1", self._server.port), SourceOptions(given([self._server]), False)
-        )
-        for n in range(2):
-            door.call("XADD", "s", "*", "n", n)
-        door.close()
 
 
 def test_the_logs() -> None:

@@ -44,7 +44,7 @@ def other() -> Iterator[EngineServer]:
 
 def check(server: EngineServer, path: Path, reached: Offset | None = None) -> None:
     """What a job does at its start."""
-    given = {"endpoints": f"127.0.0.1:{server.port}", "streams": "*", "timeoutSeconds": "1"}
+    given = {"endpoints": f"127.0.0.1:{server.port}", "streams": "*", "timeoutSeconds": "20"}
     planner = Planner(SourceOptions(given, is_streaming=False))
     try:
         check_cluster(path, "the archive a", planner.regions, planner.streams(), reached or {})

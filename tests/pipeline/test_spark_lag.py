@@ -13,42 +13,31 @@ import pytest
 
 from anabranch.pipeline.jobs.lag.job import LagOptions, run
 from anabranch.pipeline.jobs.report import Report
+from tests.pipeline.watching import act_in_the_watch
 from tests.support.cluster import LiveCluster
+from tests.support.processes import eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.live, pytest.mark.timeout(900)]
 
 
-class Script:
-    """A bar that runs a function in a thread once the watch has begun."""
-
-    def __init__(self, act: Callable[[], None]) -> None:
-        self._act = act
-        self._thread = threading.Thread(target=self._run)
-        self.error: BaseException | None = None
+class Silent:
+    """A bar that shows nothing."""
 
     def phase(self, text: str) -> None:
-        """Begins with the watch, and waits for the function at the phase after it."""
-        if text.startswith("watching"):
-            self._thread.start()
-        elif self._thread.ident is not None:
-            self._thread.join()
-
-    def _run(self) -> None:
-        try:
-            # The first samples are taken.
-            time.sleep(1.0)
-            self._act()
-        except BaseException as error:
-            self.error = error
+        """Takes a phase."""
 
 
-def watched(spark: Any, cluster: LiveCluster, act: Callable[[], None], **more: Any) -> Report:
+def watched(
+    spark: Any,
+    cluster: LiveCluster,
+    monkeypatch: pytest.MonkeyPatch,
+    act: Callable[[], None],
+    **more: Any,
+) -> Report:
+    act_in_the_watch(monkeypatch, act)
     regions = ",".join(f"{one.name}={one.address}" for one in cluster.regions.values())
-    script = Script(act)
-    options = LagOptions({"endpoints": regions}, interval_ms=50, **more)
-    report = run(spark, options, script)
-    assert script.error is None, script.error
-    return report
+    options = LagOptions({"endpoints": regions}, seconds=1, interval_ms=50, **more)
+    return run(spark, options, Silent())
 
 
 def add(cluster: LiveCluster, region: str, count: int) -> list[str]:
@@ -78,8 +67,13 @@ class Cursor(threading.Thread):
                 is_over = is_ending and not found
 
 
-def heal_late(cluster: LiveCluster, readers: dict[str, Cursor]) -> None:
+def heal_late(
+    cluster: LiveCluster, readers: dict[str, Cursor], added: dict[str, list[str]]
+) -> None:
     """Heals the cut link after two seconds, and ends the readers once they have read the rest."""
+    for region, reader in readers.items():
+        # Otherwise a late reader would find the entries of both regions in the order of their IDs.
+        eventually(lambda: {*added[region]} <= reader.ids, 60, f"{region} being read")  # noqa: B023
     time.sleep(2.0)
     cluster.heal("us", "eu")
     cluster.await_links()
@@ -96,7 +90,9 @@ def check_skipped(rows: list[Any], readers: dict[str, Cursor], every: set[str]) 
         assert skipped == every - reader.ids, region
 
 
-def test_a_cut_link(spark: Any, two_regions: LiveCluster, tmp_path: Path) -> None:
+def test_a_cut_link(
+    spark: Any, two_regions: LiveCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The entries that the job counts as skipped are those that a reader with XREAD did not see."""
     before = add(two_regions, "us", 1)[0]
     two_regions.sync()
@@ -110,10 +106,10 @@ def test_a_cut_link(spark: Any, two_regions: LiveCluster, tmp_path: Path) -> Non
         for region, count in (("us", 10), ("eu", 7), ("us", 1), ("eu", 3)):
             time.sleep(0.2)
             added[region] += add(two_regions, region, count)
-        heal_late(two_regions, readers)
+        heal_late(two_regions, readers, added)
 
     out = tmp_path / "lag"
-    report = watched(spark, two_regions, act, seconds=12, out=str(out))
+    report = watched(spark, two_regions, monkeypatch, act, out=str(out))
     rows = spark.read.parquet(str(out / "arrivals")).collect()
     check_skipped(rows, readers, {*added["us"], *added["eu"]})
     assert {row.id for row in rows if row.late} == {*added["us"], *added["eu"][:7]}
@@ -129,7 +125,7 @@ def test_a_cut_link(spark: Any, two_regions: LiveCluster, tmp_path: Path) -> Non
         assert (out / f"{name}.png").stat().st_size > 1000
 
 
-def test_a_calm_pair(spark: Any, two_regions: LiveCluster) -> None:
+def test_a_calm_pair(spark: Any, two_regions: LiveCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """One region adds after the other has what it added: nothing is skipped."""
 
     def act() -> None:
@@ -139,7 +135,7 @@ def test_a_calm_pair(spark: Any, two_regions: LiveCluster) -> None:
             # Longer than the time between two looks.
             time.sleep(0.3)
 
-    report = watched(spark, two_regions, act, seconds=6)
+    report = watched(spark, two_regions, monkeypatch, act)
     assert report.passed and report.facts["arrived"] == 20 and report.facts["skipped"] == 0
 
 
@@ -153,7 +149,7 @@ def test_the_last_hours(spark: Any, two_regions: LiveCluster, tmp_path: Path) ->
     two_regions.cut("us", "eu")
     added = {"us": add(two_regions, "us", 5), "eu": add(two_regions, "eu", 7)}
     added["us"] += add(two_regions, "us", 1)
-    heal_late(two_regions, readers)
+    heal_late(two_regions, readers, added)
     with two_regions.client("us") as client:
         client.xtrim("orders", maxlen=3, approximate=False)
     two_regions.cut("us", "eu")
@@ -161,7 +157,7 @@ def test_the_last_hours(spark: Any, two_regions: LiveCluster, tmp_path: Path) ->
     regions = ",".join(f"{one.name}={one.address}" for one in two_regions.regions.values())
     out = tmp_path / "lag"
     options = LagOptions({"endpoints": regions}, hours=1.0, out=str(out))
-    report = run(spark, options, _Silent())
+    report = run(spark, options, Silent())
     rows = spark.read.parquet(str(out / "arrivals")).collect()
     check_skipped(rows, readers, {*added["us"], *added["eu"]})
     assert {row.id for row in rows if row.region == "eu" and row.arrived_ms is None} == {*waiting}
@@ -172,10 +168,3 @@ def test_the_last_hours(spark: Any, two_regions: LiveCluster, tmp_path: Path) ->
     assert report.passed and report.facts["untold"] == 0
     assert report.facts["skipped"] == len([row for row in rows if row.late]) > 0
     assert (out / "timeline.svg").stat().st_size > 1000
-
-
-class _Silent:
-    """A bar that shows nothing."""
-
-    def phase(self, text: str) -> None:
-        """Takes a phase."""

@@ -83,7 +83,8 @@ def kill_after(
     Returns the code with which it ends.
     """
     places = [word for one in cluster.regions.values() for word in ("--at", one.address)]
-    words = ["--streams", "orders", "--key", "user", "--sum", "amount", "--batch", "100"]
+    # So many micro-batches that some are left whenever this process gets to send the signal.
+    words = ["--streams", "orders", "--key", "user", "--sum", "amount", "--batch", "15"]
     line = [*build.command(), "pipeline", "totals", *words, "--checkpoint", str(folder)]
     with log.open("ab") as file:
         driver = subprocess.Popen(

@@ -16,7 +16,7 @@ from anabranch import build
 from tests.support.ports import free_ports
 from tests.support.processes import eventually, stop
 
-START_PATIENCE_S = 30.0
+START_PATIENCE_S = 90.0
 
 
 class LiveRegion:

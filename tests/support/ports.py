@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import socket
+from collections import deque
 
 from anabranch.sim.scenario import processes
 
@@ -24,6 +25,8 @@ def _own_share() -> tuple[int, int]:
 
 
 _LOWEST, _HIGHEST = _own_share()
+# The newest ports that were given. Whoever asked for them may not listen yet.
+_given: deque[int] = deque(maxlen=500)
 
 
 def share_ports() -> None:
@@ -43,18 +46,21 @@ def is_free(port: int) -> bool:
 
 
 def free_ports(count: int) -> list[int]:
-    """`count` different TCP ports on which no process listens now."""
-    found: set[int] = set()
+    """`count` TCP ports on which no process listens now, and that were not given lately."""
+    found: list[int] = []
     while len(found) < count:
         port = random.randrange(_LOWEST, _HIGHEST)
-        if port not in found and is_free(port):
-            found.add(port)
-    return list(found)
+        if port not in _given and is_free(port):
+            found.append(port)
+            _given.append(port)
+    return found
 
 
 def free_row(count: int) -> int:
-    """The first of `count` consecutive free ports."""
+    """The first of `count` consecutive ports, as `free_ports` finds them."""
     while True:
         first = random.randrange(_LOWEST, _HIGHEST - count)
-        if all(is_free(first + n) for n in range(count)):
+        row = range(first, first + count)
+        if all(port not in _given and is_free(port) for port in row):
+            _given.extend(row)
             return first
