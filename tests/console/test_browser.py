@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.console.browsing import CONTRAST, LAPTOP, PHONE, SHOTS, Open, contrast, run
+from tests.console.browsing import CONTRAST, LAPTOP, PHONE, SHOTS, Open, contrast, cut, run
 from tests.console.conftest import ConsoleProcess
 from tests.support.cluster import LiveCluster
 
@@ -35,8 +35,7 @@ def test_a_partition_on_the_page(open_page: Open) -> None:
     for view in ("us", "eu", "ap"):
         expect_state(page, view, seen, "present")
     for link in ("us-eu", "us-ap"):
-        page.click(f'[data-link="{link}"]')
-        page.wait_for_selector(f'[data-link="{link}"][data-state="cut"]')
+        cut(page, link)
     assert run(page, "us", "DEL orders") == "(integer) 1"
     mine = run(page, "us", "XADD orders * item mine").strip('"')
     theirs = run(page, "eu", "XADD orders * item theirs").strip('"')
@@ -91,8 +90,7 @@ def test_a_group_that_was_destroyed_leaves_a_tombstone(open_page: Open) -> None:
     run(page, "us", "XGROUP CREATE jobs team 0 MKSTREAM")
     page.wait_for_selector('[data-group="team"]')
     for link in ("us-eu", "eu-ap"):
-        page.click(f'[data-link="{link}"]')
-        page.wait_for_selector(f'[data-link="{link}"][data-state="cut"]')
+        cut(page, link)
     run(page, "us", "XGROUP DESTROY jobs team")
     page.wait_for_selector('.tombstones li:has-text("us keeps a tombstone of group team")')
 
@@ -373,9 +371,8 @@ def story(page: Page, key: str) -> None:
     expect_state(page, "us", ids[3], "present")
     run(page, "us", f"XREADGROUP GROUP team ann COUNT 5 STREAMS {key} >")
     run(page, "us", f"XACK {key} team {ids[0]} {ids[4]}")
-    page.click('[data-link="us-eu"]')
-    page.click('[data-link="eu-ap"]')
-    page.wait_for_selector('[data-link="eu-ap"][data-state="cut"]')
+    cut(page, "us-eu")
+    cut(page, "eu-ap")
     run(page, "eu", f"XDEL {key} {ids[1]}")
     run(page, "eu", f"XADD {key} * item only-eu")
     run(page, "us", f"XADD {key} * item only-us")

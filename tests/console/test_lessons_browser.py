@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.console.browsing import LAPTOP, PHONE, SHOTS, Open, contrast, run
+from tests.console.browsing import LAPTOP, PHONE, SHOTS, Open, contrast, cut, run
 from tests.console.conftest import ConsoleProcess
 from tests.support.cluster import LiveCluster
 from tests.support.processes import eventually
@@ -129,8 +129,7 @@ def test_a_wrong_deed_does_not_end_a_lesson(open_page: Open, cluster: LiveCluste
     do_step(page)
     key = page.evaluate("location.hash").removeprefix("#")
     run(page, "us", f"DEL {key}")
-    page.click('[data-link="us-eu"]')
-    page.wait_for_selector('[data-link="us-eu"][data-state="cut"]')
+    cut(page, "us-eu")
     page.click("#lesson-again")
     page.wait_for_function("key => location.hash.slice(1) !== key", arg=key)
     assert count(page) == 0
