@@ -16,6 +16,7 @@ from typing import Final, Union
 from anabranch.region.engine.settings import Settings
 from anabranch.sim.history import Words
 from anabranch.sim.plan import shape_of
+from anabranch.sim.scenario.admins import ANSWER_PATIENCE_S
 from anabranch.sim.scenario.cluster import Ticket
 from anabranch.sim.scenario.live import MODE_SETTING, LiveCluster
 from anabranch.sim.scenario.model import CLIENT_MAX, Call, Cut, Heal, Scenario, Sync, connection
@@ -144,14 +145,15 @@ class Session:
         """
         whose = connection(region, client)
         self._check(whose, client, words)
-        self._pass_time()
         blocks = _blocks(words) and whose not in self._run.queued
+        number = self.look(region, client, (b"CLIENT", b"ID")) if blocks else None
+        self._pass_time()
         call = Call(0, "", region, words, None, client=client, blocks=blocks)
         recorded = _for_ever(words) if blocks else words
         queued = tuple(self._run.queued.get(whose, ()))
         (ticket,) = self.cluster.post(region, client, [words], at_once=False)
         self._note_kinds(words)
-        if blocks and self.cluster.is_blocked(ticket):
+        if blocks and self._waits(region, ticket, number):
             self.acts.append(Said(region, client, recorded, None))
             self._waiting[whose] = _Waiting(call, ticket)
             self._ended()
@@ -171,6 +173,20 @@ class Session:
         self._ended()
         self._answer_others()
         return ticket.reply
+
+    def _waits(self, region: int, ticket: Ticket, number: Reply) -> bool:
+        """Whether the command of the client with this number waits.
+
+        Without an answer, it waits only if the region says so: a busy one may just be slow.
+        """
+        deadline_s = time.monotonic() + ANSWER_PATIENCE_S
+        while self.cluster.is_blocked(ticket):
+            listed = self.cluster.ask(region, "CLIENT", "LIST", "ID", str(number))
+            if not isinstance(listed, bytes) or re.search(rb" flags=[A-Za-z]*b", listed):
+                return True
+            if time.monotonic() > deadline_s:
+                return True
+        return False
 
     def look(self, region: int, client: int, words: Words) -> Reply:
         """Sends a command that changes nothing, without recording it.
