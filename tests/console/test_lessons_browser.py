@@ -138,6 +138,29 @@ def test_a_wrong_deed_does_not_end_a_lesson(open_page: Open, cluster: LiveCluste
     assert "The gap is closed" in page.inner_text(".happened")
 
 
+# The links are known to be healed before the stream is.
+HEALED = """() => import('/page/store.js').then(({set, state}) => {
+  const links = state.overview.links.map((link) => ({...link, state: 'up', cut_by: []}));
+  const before = state.overview;
+  set({overview: {...before, links}});
+  const step = document.querySelector('.lesson-story').dataset.step;
+  set({overview: before});
+  return Number(step);
+})"""
+
+
+def test_a_lesson_waits_for_what_the_heal_brings(open_page: Open) -> None:
+    """It told which entry all regions had kept while each still had its own."""
+    page = open_page()
+    begin(page, 5)
+    for _ in range(4):
+        do_step(page)
+    page.wait_for_selector('td.river.present .entry[data-view="ap"]:has-text("jam")')
+    assert page.evaluate(HEALED) == count(page) == 4
+    do_lesson(page)
+    assert "the entry with the lower ID" in page.inner_text(".happened")
+
+
 def test_another_stream_and_back(open_page: Open) -> None:
     page = open_page()
     run(page, "us", "XADD other * item x")
