@@ -30,6 +30,7 @@ from anabranch.sim.scenario.processes import ProcessCluster
 from anabranch.sim.scenario.prompt import Prompt
 from anabranch.sim.scenario.proxies import HOST, Proxies
 from anabranch.sim.scenario.session import COMMAND_BYTES_MAX, Blocked, Refused, Session
+from anabranch.sim.scenario.shape import Reply
 from anabranch.sim.scenario.transcript import written_reply
 from anabranch.sim.scenario.virtual import run_virtually
 from tests.support.cluster import child_env
@@ -474,6 +475,33 @@ def test_wrong_lines_are_told(session: Session) -> None:
         with pytest.raises(Refused, match=part):
             prompt.perform(line)
     assert session.acts == []
+
+
+def test_a_late_answer_moves_no_clock(
+    regions: dict[int, Endpoint], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A region was taken for one whose clock is behind, and in the file IDs had another order."""
+    cluster = LiveCluster(regions)
+    ask = cluster.ask
+    late: list[int] = []
+
+    def asked(region: int, *argv: str) -> Reply:
+        reply = ask(region, *argv)
+        if argv == ("TIME",) and region == 2 and not late:
+            late.append(region)
+            time.sleep(0.3)
+        return reply
+
+    monkeypatch.setattr(cluster, "ask", asked)
+    session = Session(cluster, "A late answer")
+    try:
+        for region in (1, 2):
+            say(session, region, "XADD", "clocks", "*", "a", region)
+        session.sync()
+        say(session, 1, "XRANGE", "clocks", "-", "+")
+        assert late and "clock" not in repeats(session, tmp_path).partition("# A late")[0]
+    finally:
+        session.close()
 
 
 # -- clients at ports
