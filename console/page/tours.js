@@ -175,7 +175,11 @@ export const LESSONS = [
       },
       heal(
         (at) => `Heal the links of ${at.a}.`,
-        (at) => at.names.every((name) => at.rows("jam").filter((row) => row.in[name]?.state === "present").length === 1),
+        (at) => {
+          const stays = (row, name) => row.in[name]?.state === "present";
+          const left = at.rows("jam").filter((row) => at.names.some((name) => stays(row, name)));
+          return left.length === 1 && at.names.every((name) => stays(left[0], name));
+        },
         (at) => `All regions kept ${at.rows("jam").find((row) => row.in[at.a]?.state === "present").id}, the entry with the lower ID, and the region that had added the other one removed it. This is a rule and no vote, so every region comes to the same end by itself.`,
       ),
     ],

@@ -28,6 +28,16 @@ def contrast(page: Page) -> Any:
     return page.wait_for_function(f"() => ({STILL})() && (\n{CONTRAST})()").json_value()
 
 
+def cut(page: Page, link: str) -> None:
+    """Cuts both directions of a link by the map.
+
+    A direction is cut after the other one, and meanwhile the map says "cut one way". What is
+    written before the second one is cut still passes.
+    """
+    page.click(f'[data-link="{link}"]')
+    page.wait_for_selector(f'[data-link="{link}"]:text-is("cut")')
+
+
 def run(page: Page, region: str, line: str) -> str:
     """Types a command into the command line; returns what it prints."""
     page.select_option("#where", region)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.console.browsing import LAPTOP, PHONE, SHOTS, Open, contrast, run
+from tests.console.browsing import LAPTOP, PHONE, SHOTS, Open, contrast, cut, run
 from tests.console.conftest import ConsoleProcess
 from tests.support.cluster import LiveCluster
 from tests.support.processes import eventually
@@ -129,14 +129,36 @@ def test_a_wrong_deed_does_not_end_a_lesson(open_page: Open, cluster: LiveCluste
     do_step(page)
     key = page.evaluate("location.hash").removeprefix("#")
     run(page, "us", f"DEL {key}")
-    page.click('[data-link="us-eu"]')
-    page.wait_for_selector('[data-link="us-eu"][data-state="cut"]')
+    cut(page, "us-eu")
     page.click("#lesson-again")
     page.wait_for_function("key => location.hash.slice(1) !== key", arg=key)
     assert count(page) == 0
     page.wait_for_selector('[data-link="us-eu"][data-state="up"]')
     do_lesson(page)
     assert "The gap is closed" in page.inner_text(".happened")
+
+
+# The links are known to be healed before the stream is.
+HEALED = """() => import('/page/store.js').then(({set, state}) => {
+  const links = state.overview.links.map((link) => ({...link, state: 'up', cut_by: []}));
+  const before = state.overview;
+  set({overview: {...before, links}});
+  const step = document.querySelector('.lesson-story').dataset.step;
+  set({overview: before});
+  return Number(step);
+})"""
+
+
+def test_a_lesson_waits_for_what_the_heal_brings(open_page: Open) -> None:
+    """It told which entry all regions had kept while each still had its own."""
+    page = open_page()
+    begin(page, 5)
+    for _ in range(4):
+        do_step(page)
+    page.wait_for_selector('td.river.present .entry[data-view="ap"]:has-text("jam")')
+    assert page.evaluate(HEALED) == count(page) == 4
+    do_lesson(page)
+    assert "the entry with the lower ID" in page.inner_text(".happened")
 
 
 def test_another_stream_and_back(open_page: Open) -> None:

@@ -134,9 +134,10 @@ async def test_a_slow_page_makes_nothing_grow(cluster: LiveCluster) -> None:
     async with console_of(cluster) as console, reading(console, "slow") as page:
         await page.until(lambda: page.newest("stream") is not None)
         page.takes.clear()
+        sends = page.sends
         async with redis.asyncio.Redis(port=cluster["us"].resp_port) as client:
             await client.xadd("slow", {"n": "first"})
-            await asyncio.sleep(1)
+            await page.until(lambda: page.sends > sends)
             stuck = page.sends
             for n in range(200):
                 added = (await client.xadd("slow", {"n": str(n)})).decode()

@@ -6,8 +6,10 @@ command, and every state that is read at the end, is the same there.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -19,7 +21,8 @@ import redis
 from anabranch import build
 from anabranch.cli.errors import CliError
 from anabranch.cli.recording import _finish
-from anabranch.sim.scenario.cluster import ClusterError
+from anabranch.sim.scenario import live
+from anabranch.sim.scenario.cluster import ClusterError, Ticket
 from anabranch.sim.scenario.expectation import ErrorText, Row
 from anabranch.sim.scenario.live import Endpoint, LiveCluster
 from anabranch.sim.scenario.parser import load
@@ -27,6 +30,7 @@ from anabranch.sim.scenario.processes import ProcessCluster
 from anabranch.sim.scenario.prompt import Prompt
 from anabranch.sim.scenario.proxies import HOST, Proxies
 from anabranch.sim.scenario.session import COMMAND_BYTES_MAX, Blocked, Refused, Session
+from anabranch.sim.scenario.shape import Reply
 from anabranch.sim.scenario.transcript import written_reply
 from anabranch.sim.scenario.virtual import run_virtually
 from tests.support.cluster import child_env
@@ -253,6 +257,24 @@ def test_a_read_that_waits(session: Session, tmp_path: Path) -> None:
     assert "5: `XREAD BLOCK 0 STREAMS w $` → (blocked)" in text and "5: → [" in text
 
 
+def test_a_read_that_a_busy_region_answers_late_does_not_wait(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was recorded as one that waits, and the file did not pass."""
+    say(session, 1, "XGROUP", "CREATE", "late", "g", "0", "MKSTREAM")
+    say(session, 1, "XADD", "late", "*", "a", 1)
+    looks: list[Ticket] = []
+
+    def looked(ticket: Ticket) -> bool:
+        looks.append(ticket)
+        return True if len(looks) == 1 else LiveCluster.is_blocked(session.cluster, ticket)
+
+    monkeypatch.setattr(session.cluster, "is_blocked", looked)
+    read = ("XREADGROUP", "GROUP", "g", "c", "BLOCK", 60_000, "STREAMS", "late", ">")
+    assert isinstance(say(session, 1, *read, client=5), list) and len(looks) == 2
+    assert "(blocked)" not in repeats(session, tmp_path)
+
+
 def test_a_sync_while_a_read_waits_is_made_in_pairs(session: Session, tmp_path: Path) -> None:
     """Before, the read got the entries of us or those of eu, whichever came first."""
     say(session, 1, "XGROUP", "CREATE", "both", "g", "0", "MKSTREAM")
@@ -270,8 +292,11 @@ def test_a_sync_while_a_read_waits_is_made_in_pairs(session: Session, tmp_path: 
 
 
 def test_a_read_that_times_out_is_named_and_hangs_up(session: Session, tmp_path: Path) -> None:
-    waits = say(session, 1, "XREAD", "BLOCK", 300, "STREAMS", "none", "$", client=7)
+    number = session.look(1, 7, (b"CLIENT", b"ID"))
+    waits = say(session, 1, "XREAD", "BLOCK", 60_000, "STREAMS", "none", "$", client=7)
     assert isinstance(waits, Blocked)
+    # Its time is over now, and not before the recorder has seen that it waits.
+    assert session.cluster.ask(1, "CLIENT", "UNBLOCK", str(number)) == 1
     while not session.answers():
         session.poll()
     assert session.take_answer(1, 7) is None
@@ -279,19 +304,28 @@ def test_a_read_that_times_out_is_named_and_hangs_up(session: Session, tmp_path:
     assert "7: hang up" in repeats(session, tmp_path)
 
 
-def test_a_read_that_times_out_at_once(session: Session, tmp_path: Path) -> None:
+def test_a_read_that_times_out_at_once(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It was recorded with BLOCK 0 and its nil, so the file waited for ever."""
+    # The region may take its time for the nil.
+    monkeypatch.setattr(live, "BLOCKED_PROOF_S", 20.0)
     assert say(session, 1, "XREAD", "BLOCK", 1, "STREAMS", "none", "$", client=7) is None
     assert "7: `XREAD STREAMS none $` → nil" in repeats(session, tmp_path)
 
 
 def test_deadlines_pass_as_they_did(session: Session, tmp_path: Path) -> None:
     say(session, 1, "XADD", "short", "*", "a", 1)
-    say(session, 1, "PEXPIRE", "short", 200)
-    assert say(session, 1, "EXISTS", "short") == 1
+    # No time passes within a transaction.
+    for words in (("MULTI",), ("PEXPIRE", "short", 200), ("EXISTS", "short")):
+        say(session, 1, *words)
+    begun_s = time.monotonic()
+    assert say(session, 1, "EXEC") == [1, 1]
     Prompt(session).perform("wait 500 ms")
     assert say(session, 1, "EXISTS", "short") == 0
-    assert "wait 5" in repeats(session, tmp_path)
+    passed_ms = (time.monotonic() - begun_s) * 1000
+    waits = re.findall(r"wait (\d+) ms", repeats(session, tmp_path))
+    assert 500 <= int(waits[-1]) <= passed_ms
 
 
 def record(
@@ -443,7 +477,40 @@ def test_wrong_lines_are_told(session: Session) -> None:
     assert session.acts == []
 
 
+def test_a_late_answer_moves_no_clock(
+    regions: dict[int, Endpoint], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A region was taken for one whose clock is behind, and in the file IDs had another order."""
+    cluster = LiveCluster(regions)
+    ask = cluster.ask
+    late: list[int] = []
+
+    def asked(region: int, *argv: str) -> Reply:
+        reply = ask(region, *argv)
+        if argv == ("TIME",) and region == 2 and not late:
+            late.append(region)
+            time.sleep(0.3)
+        return reply
+
+    monkeypatch.setattr(cluster, "ask", asked)
+    session = Session(cluster, "A late answer")
+    try:
+        for region in (1, 2):
+            say(session, region, "XADD", "clocks", "*", "a", region)
+        session.sync()
+        say(session, 1, "XRANGE", "clocks", "-", "+")
+        assert late and "clock" not in repeats(session, tmp_path).partition("# A late")[0]
+    finally:
+        session.close()
+
+
 # -- clients at ports
+
+
+def is_waiting(session: Session, proxies: Proxies) -> bool:
+    """Whether the command of a client waits. Threads of clients write in the session meanwhile."""
+    with proxies.lock:
+        return "(blocked)" in session.text()
 
 
 def test_clients_at_ports(session: Session, tmp_path: Path) -> None:
@@ -458,8 +525,8 @@ def test_clients_at_ports(session: Session, tmp_path: Path) -> None:
         assert us.ping() and us.info()
         first = us.xadd("p", {"a": "1"})
         reader.start()
-        while not any("(blocked)" in line for line in session.text().splitlines()):
-            pass
+        while not is_waiting(session, proxies):
+            time.sleep(0.01)
         second = eu.xadd("p", {"a": "2"})
         with proxies.lock:
             session.sync()
