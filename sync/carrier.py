@@ -17,8 +17,8 @@ import grpc.aio
 from anabranch.sync.fields import MESSAGE_BYTES_MAX
 
 _log: Final = logging.getLogger("anabranch.sync")
-# The log of grpc's own tasks.
-_GRPC_LOG: Final = logging.getLogger("grpc._cython.cygrpc")
+# The loggers that tell of tasks of grpc that failed.
+_LOGS_OF_TASKS: Final = ("grpc._cython.cygrpc", "asyncio")
 
 METHOD: Final = "/anabranch.sync.v1.Sync/Link"
 _KEEPALIVE_MS: Final = 5000
@@ -157,10 +157,11 @@ async def dial(address: str) -> DialledStream:
 
 
 class _EndsOfCalls(logging.Filter):
-    """Drops what grpc logs when it cannot end a call of a peer.
+    """Drops what is logged when grpc cannot end a call of a peer.
 
-    A task of grpc sends the status of a call. If the peer goes in that moment, the task fails, and
-    grpc logs a traceback for what is the end of a connection.
+    A task of grpc sends the status of a call. If the peer goes in that moment, the task fails. grpc
+    logs a traceback for what is the end of a connection, and so does asyncio, because nobody awaits
+    the task.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -172,17 +173,6 @@ class _EndsOfCalls(logging.Filter):
 
 
 _ENDS_OF_CALLS: Final = _EndsOfCalls()
-
-
-def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Reports an error that reached the loop, unless grpc could not end a call of a peer.
-
-    The task that fails then is awaited by nobody, so asyncio would log its traceback, too.
-    """
-    if isinstance(context.get("exception"), grpc.aio.InternalError):
-        _log.debug("a call could not be ended: %s", context["exception"])
-    else:
-        loop.default_exception_handler(context)
 
 
 class Listener:
@@ -205,9 +195,9 @@ class Listener:
                 return  # The dialler is gone.
             await self._serve(AcceptedStream(context))
 
-        # A filter that a logger has already is not added again.
-        _GRPC_LOG.addFilter(_ENDS_OF_CALLS)
-        asyncio.get_running_loop().set_exception_handler(_report)
+        for name in _LOGS_OF_TASKS:
+            # A filter that a logger has already is not added again.
+            logging.getLogger(name).addFilter(_ENDS_OF_CALLS)
         self._server = grpc.aio.server(options=_LISTENER_OPTIONS)
         service, method = METHOD[1:].split("/")
         handlers = {method: grpc.stream_stream_rpc_method_handler(link)}
