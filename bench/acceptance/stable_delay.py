@@ -16,7 +16,7 @@ import time
 import urllib.request
 
 from anabranch.bench.acceptance.harness import Figures, percentile, start_all, wait_for
-from anabranch.bench.acceptance.replication_delay import BEHIND_PATIENCE_S, paced_load
+from anabranch.bench.acceptance.replication_delay import paced_load
 from anabranch.sim.scenario.processes import HOST, ProcessCluster, RegionProcess
 from anabranch.sim.scenario.wire import Wire
 
@@ -40,10 +40,9 @@ def measure(probes: int, load_per_s: int, idle_s: float, limit_ms: float | None)
         asked = commits_per_s(regions, idle_s, asked=regions[0])
         figures.show("commits a second of an idle region, one client asks", asked)
         _show(figures, "idle", idle, limit_ms)
-        patience_s = BEHIND_PATIENCE_S if limit_ms is None else 0.0
         load = multiprocessing.get_context("fork").Process(
             target=paced_load,
-            args=(regions[0].resp_port, load_per_s, 1.0 + probes * PAUSE_S, patience_s),
+            args=(regions[0].resp_port, load_per_s, 1.0 + probes * PAUSE_S, limit_ms is not None),
             daemon=True,
         )
         load.start()
