@@ -15,9 +15,8 @@ ORDINARY += $(if $(WITHOUT),and not $(WITHOUT))
 # process, for a debugger.
 JOBS   ?= 2
 SHARED := -n $(JOBS) --dist loadfile
-PACKAGES := crdt region sync cli console chaos pipeline sim study bench
-SOURCES := $(shell find $(PACKAGES) proto anabranch -type f \
-	\( -name '*.py' -o -path 'console/page/*' -o -name '*.proto' -o -name '*.md' -o -name '*.txt' -o -name 'py.typed' \) \
+SOURCES := $(shell find anabranch proto -type f \
+	\( -name '*.py' -o -path 'anabranch/console/page/*' -o -name '*.proto' -o -name '*.md' -o -name '*.txt' -o -name 'py.typed' \) \
 	! -name '*_pb2*' 2>/dev/null) pyspark_anabranch.py setup.py pyproject.toml MANIFEST.in README.md
 
 # A Python program that prints all dependencies in pyproject.toml, without anabranch itself.
@@ -195,8 +194,8 @@ $(VENV)/.installed: $(VENV)/.dev $(SOURCES)
 	@$(RUN) -c "from anabranch import build; print('anabranch build:', build.describe())"
 	@touch $@
 
-$(VENV)/.stubs: $(VENV)/.dev sync/generate.py $(shell find proto -name "*.proto")
-	@if [ -f sync/generate.py ]; then $(BIN)/python sync/generate.py; fi
+$(VENV)/.stubs: $(VENV)/.dev anabranch/sync/generate.py $(shell find proto -name "*.proto")
+	$(BIN)/python anabranch/sync/generate.py
 	@touch $@
 
 # The extra `spark` of pyproject.toml.

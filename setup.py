@@ -24,32 +24,16 @@ from setuptools.command.build_py import build_py
 
 # COMPILED: patterns of the modules to compile; a benchmark justifies each. INTERPRETED: modules
 # that match these patterns but stay Python.
-_DRIVER = (
-    "checkpoints",
-    "client_connection",
-    "client_limits",
-    "client_pressure",
-    "clients",
-    "command_execution",
-    "command_timer",
-    "disk_schedule",
-    "driver",
-    "effect_log",
-    "event_log",
-    "held_replies",
-    "histories",
-    "salvaging",
-    "server",
-    "system_clock",
-    "work",
-)
 COMPILED = [
     "anabranch/crdt/**/*.py",
     "anabranch/region/engine/**/*.py",
     "anabranch/region/resp/**/*.py",
     "anabranch/region/storage/*.py",
-    *(f"anabranch/region/{name}.py" for name in _DRIVER),
-    "anabranch/sync/*.py",
+    "anabranch/region/driver/*.py",
+    # The performers that handle each read of a socket and each reading of the clock.
+    "anabranch/region/live/server.py",
+    "anabranch/region/live/system_clock.py",
+    "anabranch/sync/session/*.py",
     "anabranch/pipeline/entry_hashes.py",
     "anabranch/pipeline/node_columns.py",
     "anabranch/sim/history.py",
@@ -62,10 +46,7 @@ COMPILED = [
     "anabranch/sim/rules.py",
     "anabranch/sim/replies.py",
 ]
-INTERPRETED = {
-    *("anabranch/sync/carrier.py", "anabranch/sync/generate.py", "anabranch/sync/manager.py"),
-    *("anabranch/sim/world/draining.py", "anabranch/sim/world/vfs.py"),
-}
+INTERPRETED = {"anabranch/sim/world/draining.py", "anabranch/sim/world/vfs.py"}
 OPT_LEVEL = os.environ.get("ANABRANCH_OPT_LEVEL", "3")
 
 ROOT = Path(__file__).resolve().parent

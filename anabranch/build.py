@@ -107,8 +107,8 @@ def include_source_tree(tree: Path) -> None:
     """
     for name, folder in (
         ("anabranch", tree / "anabranch"),
-        ("anabranch.sim", tree / "sim"),
-        ("anabranch.chaos", tree / "chaos"),
+        ("anabranch.sim", tree / "anabranch" / "sim"),
+        ("anabranch.chaos", tree / "anabranch" / "chaos"),
     ):
         package = import_module(name)
         if not any(os.path.realpath(path) == os.path.realpath(folder) for path in package.__path__):

@@ -1,9 +1,9 @@
 """Writes the table of docs/performance.md from a result of `anabranch bench`.
 
 ``python docs/generate_performance.py FILE`` takes over the rows of a result, which ``anabranch
-bench --json FILE`` wrote, into bench/recorded.json, and writes the table. Without FILE it writes
-the table of the recorded result, as `make docs` does. With ``--check`` it only reports a page that
-is out of date; the exit code is then 1. All text outside the table is kept.
+bench --json FILE`` wrote, into anabranch/bench/recorded.json, and writes the table. Without FILE it
+writes the table of the recorded result, as `make docs` does. With ``--check`` it only reports a
+page that is out of date; the exit code is then 1. All text outside the table is kept.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from anabranch.bench.table.printing import closing, described, markdown  # noqa:
 from anabranch.bench.table.values import dump, load, updated  # noqa: E402
 
 PAGE = DOCS / "performance.md"
-RECORD = DOCS.parent / "bench" / "recorded.json"
+RECORD = DOCS.parent / "anabranch" / "bench" / "recorded.json"
 BEGIN, END = "<!-- table, written by docs/generate_performance.py: begin -->", "<!-- end -->"
 
 

@@ -24,12 +24,12 @@ from anabranch.study.diagram import draw  # noqa: E402
 from anabranch.study.diagram.story import summary  # noqa: E402
 
 TARGET = DOCS / "scenarios"
-SIM = DOCS.parent / "sim"
+SIM = DOCS.parent / "anabranch" / "sim"
 FOLDERS = {
     "scenarios": "Each of these runs in the simulator, and on live regions with `--live`.",
     "stories": "Only the simulator can run these: their faults strike disks, clocks and networks.",
 }
-"""folder of sim/ → a sentence on its files"""
+"""folder of anabranch/sim/ → a sentence on its files"""
 INDEX = "README.md"
 OF_INDEX = (
     "Each page has a table of commands and a diagram of what happened when the simulator ran it."
@@ -90,7 +90,12 @@ def comment(source: str) -> list[str]:
 def index(titles: dict[str, dict[str, str]]) -> str:
     """The index: folder → stem → title."""
     lines = ["# Scenarios with their diagrams", ""]
-    lines += [*comment("sim/scenarios and sim/stories"), "", *textwrap.wrap(OF_INDEX, COLUMNS), ""]
+    lines += [
+        *comment("anabranch/sim/scenarios and anabranch/sim/stories"),
+        "",
+        *textwrap.wrap(OF_INDEX, COLUMNS),
+        "",
+    ]
     for folder, sentence in FOLDERS.items():
         lines += [sentence, ""]
         for stem, title in titles[folder].items():

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from anabranch.chaos.regions import FULL_DISK_BYTES
 from anabranch.cli.main import application
-from anabranch.region.database import FILE_NAME
+from anabranch.region.live.database import FILE_NAME
 from tests.alerts.world import MADE_UP, PATIENCE_S, World
 from tests.support.processes import eventually, limit_files
 

@@ -13,7 +13,7 @@ from typing import Final
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.figures.health import health, readiness
 from anabranch.region.engine.figures.table import figures
-from anabranch.region.http import HttpServer
+from anabranch.region.live.http import HttpServer
 from tests.support.engines import single
 
 

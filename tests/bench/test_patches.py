@@ -10,7 +10,7 @@ import pytest
 from anabranch.sim.mutants.planted import plant, read
 from anabranch.sim.mutants.tree import ROOT
 
-PATCHES = sorted((ROOT / "bench").rglob("*.patch"))
+PATCHES = sorted((ROOT / "anabranch" / "bench").rglob("*.patch"))
 
 
 @pytest.mark.parametrize("path", PATCHES, ids=lambda path: path.stem)

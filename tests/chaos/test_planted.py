@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from anabranch.chaos.mutants.__main__ import NEEDED, bugs, violations_of
+from anabranch.chaos.mutants.__main__ import bugs, violations_of
 from anabranch.sim.mutants.planted import Planted, plant, pull_out
 from anabranch.sim.mutants.tree import copy_tree, environment, python
 
@@ -21,7 +21,7 @@ def test_there_are_bugs_of_each_kind() -> None:
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
 def test_a_bug_applies_and_comes_off(bug: Planted, tmp_path: Path) -> None:
-    tree = copy_tree(tmp_path / "tree", NEEDED)
+    tree = copy_tree(tmp_path / "tree")
     before = {name: (tree / name).read_text() for name in bug.files}
     plant(bug, tree)
     after = {name: (tree / name).read_text() for name in bug.files}
@@ -32,7 +32,7 @@ def test_a_bug_applies_and_comes_off(bug: Planted, tmp_path: Path) -> None:
 
 def test_a_copy_has_all_that_chaos_needs(tmp_path: Path) -> None:
     """The copies had no console, which the command line imports, and no run could begin."""
-    tree = copy_tree(tmp_path / "tree", NEEDED)
+    tree = copy_tree(tmp_path / "tree")
     line = [python(), "-P", "-m", "anabranch.cli.main", "chaos", "--help"]
     shown = subprocess.run(line, cwd=tree, env=environment(tree), capture_output=True, check=False)
     assert shown.returncode == 0 and b"--no-tapes" in shown.stdout, shown.stderr

@@ -13,11 +13,11 @@ from typer.testing import CliRunner, Result
 
 from anabranch.cli.errors import CliError
 from anabranch.cli.main import application
-from anabranch.region import inspection
-from anabranch.region.data_files import MARK_NAME
-from anabranch.region.database import FILE_NAME
 from anabranch.region.engine.errors import Damaged
 from anabranch.region.engine.lifecycle import RECOVERY
+from anabranch.region.live import inspection
+from anabranch.region.live.data_files import MARK_NAME
+from anabranch.region.live.database import FILE_NAME
 from anabranch.region.storage import schema
 from tests.storage.test_data_files import run_once
 

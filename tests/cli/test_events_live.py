@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from anabranch.region.database import FILE_NAME
+from anabranch.region.live.database import FILE_NAME
 from tests.support.cluster import LiveCluster, LiveRegion
 from tests.support.processes import eventually, limit_files
 

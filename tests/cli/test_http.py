@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from anabranch.region import http
 from anabranch.region.engine.figures.figure import Metric
-from anabranch.region.http import Health, HttpServer
+from anabranch.region.live import http
+from anabranch.region.live.http import Health, HttpServer
 
 FIGURES: list[Metric] = [
     ("anabranch_keys", "Streams.", "gauge", [("", {}, 3)]),

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from anabranch import build
-from anabranch.region.database import FILE_NAME
+from anabranch.region.live.database import FILE_NAME
 from tests.support.cluster import LiveCluster
 from tests.support.processes import eventually
 

@@ -16,8 +16,8 @@ import pytest
 import redis
 
 from anabranch import build
-from anabranch.region.data_files import MARK_NAME
-from anabranch.region.database import FILE_NAME
+from anabranch.region.live.data_files import MARK_NAME
+from anabranch.region.live.database import FILE_NAME
 from tests.support.cluster import LiveCluster
 from tests.support.processes import eventually
 

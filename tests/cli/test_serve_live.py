@@ -14,7 +14,7 @@ import pytest
 import redis
 
 from anabranch import build
-from anabranch.region.open_files import RESERVED
+from anabranch.region.live.open_files import RESERVED
 from tests.support.cluster import LiveCluster, LiveRegion
 from tests.support.processes import eventually, limit_files
 
@@ -202,7 +202,7 @@ def test_more_clients_than_files_are_lowered_with_a_warning(new_cluster: NewClus
 def test_a_hard_limit_of_files_lowers_maxclients(tmp_path: Path) -> None:
     script = (
         "import resource; from anabranch.region.engine.settings import Settings;"
-        "from anabranch.region.open_files import fit_clients;"
+        "from anabranch.region.live.open_files import fit_clients;"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (300, 400)); s = Settings();"
         "print(fit_clients(s)); print(s.integer('maxclients'), s.ceilings)"
     )

@@ -121,9 +121,7 @@ def next_version(folder: Path) -> str:
     for name in (name for name in listed if name):
         source, target = ROOT / name, folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        if source.is_symlink():
-            target.symlink_to(os.readlink(source))
-        elif source.exists():
+        if source.is_file():
             shutil.copy2(source, target)
     project = folder / "pyproject.toml"
     text = project.read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ from anabranch.region.engine.explain import explain
 from anabranch.region.engine.figures.table import figures
 from anabranch.region.engine.replies import ErrorReply, MapReply, NoReply, Reply, VerbatimText
 from anabranch.region.engine.settings import Settings
-from anabranch.region.http import _Figures
+from anabranch.region.live.http import _Figures
 from tests.engine.test_connection import Client, pairs_of, text_of
 from tests.support.engines import single
 

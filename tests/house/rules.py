@@ -15,30 +15,20 @@ from pathlib import Path
 from typing import Final, Union
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-# The packages that are linked in `anabranch`. The examples stand beside it.
-LINKED: Final = (
-    "crdt",
-    "region",
-    "sync",
-    "cli",
-    "chaos",
-    "pipeline",
-    "sim",
-    "study",
-    "console",
-    "bench",
-)
-PACKAGES: Final = ("anabranch", *LINKED, "examples")
+PACKAGES: Final = ("anabranch", "examples")
 FUNCTION_LINES_MAX: Final = 60
 ATTRIBUTES_MAX: Final = 20
 # `ATTRIBUTES_MAX` holds for the classes of these packages.
-COUNTED: Final = ("crdt", "region", "sync")
+COUNTED: Final = tuple(Path("anabranch", name) for name in ("crdt", "region", "sync"))
 # The usual names of variables whose fields only the object's own methods may set.
 CLOSED: Final = frozenset({"engine", "hub", "driver", "state"})
 # Folders in which a variable `state` may be something else than the engine's state.
-OWN_STATE: Final = (Path("region", "engine"), Path("sim", "checkers"), Path("sim", "twin"))
+OWN_STATE: Final = tuple(
+    Path("anabranch", *names)
+    for names in (("region", "engine"), ("sim", "checkers"), ("sim", "twin"))
+)
 # Packages without a list of their files: all files of `sync/wire` are generated.
-UNLISTED: Final = frozenset({Path("sync", "wire")})
+UNLISTED: Final = frozenset({Path("anabranch", "sync", "wire")})
 ORDER_HEADING: Final = "Reading order:"
 ORDER_LINE: Final = re.compile(r"- `(\w+)`: \S.*")
 
@@ -46,16 +36,11 @@ Function = Union[ast.FunctionDef, ast.AsyncFunctionDef]
 
 
 def sources(root: Path = ROOT) -> Iterator[Path]:
-    """The path of every Python file of the product, relative to the root, without generated files.
-
-    Links within `anabranch` lead to the other packages, so they are left out.
-    """
+    """The path of each Python file of the product, relative to the root; no generated files."""
     for package in PACKAGES:
         for path in sorted((root / package).rglob("*.py")):
-            relative = path.relative_to(root)
-            linked = any((root / above).is_symlink() for above in relative.parents)
-            if not linked and not path.name.endswith("_pb2.py"):
-                yield relative
+            if not path.name.endswith("_pb2.py"):
+                yield path.relative_to(root)
 
 
 def parsed(root: Path = ROOT) -> dict[Path, ast.Module]:
@@ -83,7 +68,7 @@ def large_classes(trees: dict[Path, ast.Module]) -> list[str]:
     """
     classes: dict[str, tuple[Path, ast.ClassDef]] = {}
     for path, tree in trees.items():
-        if path.parts[0] in COUNTED:
+        if set(COUNTED) & set(path.parents):
             for node in ast.walk(tree):
                 if isinstance(node, ast.ClassDef):
                     classes[node.name] = (path, node)
@@ -195,14 +180,9 @@ def _listed(docstring: str) -> tuple[list[str], list[str]]:
 
 
 def _parts(package: Path, trees: dict[Path, ast.Module]) -> set[str]:
-    """The names of the package's modules and sub-packages.
-
-    The packages of `LINKED` are sub-packages of `anabranch`.
-    """
+    """The names of the package's modules and sub-packages."""
     modules = {path.stem for path in trees if path.parent == package} - {"__init__"}
     packages = {path.parent.name for path in trees if path.parent.parent == package}
-    if package == Path(PACKAGES[0]):
-        packages = {path.parts[0] for path in trees} & set(LINKED)
     return modules | packages
 
 

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple, Optional
 
-from tests.packaging.source_index import LINKED, OTHERS, PACKAGES, Index
+from tests.packaging.source_index import FOLDERS, OTHERS, PACKAGES, Index
 
 SUFFIXES: Final = r"\.(?:py|pyi|md|txt|toml|sql|proto|patch|jsonl?|ya?ml|log|lock|cfg)"
 
@@ -136,11 +136,11 @@ def _is_path(index: Index, text: str) -> bool:
 
 
 def _path(index: Index, reference: Reference) -> Optional[str]:
-    """Paths are relative to the root, to the page's folder, or to the module's package."""
+    """Paths are relative to the root, to `anabranch/`, to the page's folder or to the package."""
     text = reference.text
     if text.partition("/")[0] in index.made:
         return "a folder that commands make"
-    for base in (index.root, reference.path.parent):
+    for base in (index.root, index.root / "anabranch", reference.path.parent):
         if "*" in text and next(base.glob(text), None) is not None:
             return None
         if "*" not in text and (base / text).exists():
@@ -154,7 +154,7 @@ def _module(index: Index, text: str) -> Optional[str]:
     name = rest if first == "anabranch" and rest else text
     if first in (*PACKAGES, "tests") and name not in index.modules:
         return "no such module"
-    return f"run it as anabranch.{text}" if first in LINKED else None
+    return f"run it as anabranch.{text}" if first in FOLDERS else None
 
 
 def _call(index: Index, name: str) -> Optional[str]:

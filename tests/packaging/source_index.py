@@ -12,20 +12,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-# The packages that are linked in `anabranch`.
-LINKED: Final = (
-    "crdt",
-    "region",
-    "sync",
-    "sim",
-    "study",
-    "cli",
-    "chaos",
-    "bench",
-    "pipeline",
-    "console",
+ROOTS: Final = ("anabranch", "examples")
+# The packages in `anabranch`. References name them without it.
+FOLDERS: Final = tuple(
+    path.parent.name
+    for path in sorted((Path(__file__).resolve().parents[2] / "anabranch").glob("*/__init__.py"))
 )
-PACKAGES: Final = ("anabranch", *LINKED, "examples")
+PACKAGES: Final = (*ROOTS, *FOLDERS)
 # Other folders whose files and modules may be named; their docstrings are not checked.
 OTHERS: Final = ("tests", "docs", "proto", "deploy")
 
@@ -64,7 +57,7 @@ class Index:
             if line.endswith("/")
         }
         self.files = {path.name for path in root.iterdir() if path.is_file()}
-        for folder in (*PACKAGES, *OTHERS):
+        for folder in (*ROOTS, *OTHERS):
             self.files |= {name for _, _, names in os.walk(root / folder) for name in names}
         # The product's files: text and syntax tree.
         self.parsed: dict[Path, tuple[str, ast.Module]] = {}
@@ -173,8 +166,8 @@ class Index:
         )
 
 
-def sources(root: Path, packages: Iterable[str] = PACKAGES) -> Iterator[Path]:
-    """The Python files of the packages, in order, without links and generated files."""
+def sources(root: Path, packages: Iterable[str] = ROOTS) -> Iterator[Path]:
+    """The Python files of the packages, in order, without generated files."""
     for package in packages:
         for folder, _, names in os.walk(root / package):
             for name in sorted(names):
@@ -184,6 +177,8 @@ def sources(root: Path, packages: Iterable[str] = PACKAGES) -> Iterator[Path]:
 
 def _module_name(path: Path) -> str:
     parts = path.with_suffix("").parts
+    if parts[0] == "anabranch" and parts[1] in FOLDERS:
+        parts = parts[1:]
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 

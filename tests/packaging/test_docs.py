@@ -37,7 +37,10 @@ def test_scenario_pages_are_current() -> None:
 
 
 def test_every_scenario_has_a_page_and_a_drawing() -> None:
-    files = [*(ROOT / "sim" / "scenarios").glob("*.md"), *(ROOT / "sim" / "stories").glob("*.md")]
+    files = [
+        *(ROOT / "anabranch" / "sim" / "scenarios").glob("*.md"),
+        *(ROOT / "anabranch" / "sim" / "stories").glob("*.md"),
+    ]
     index = (ROOT / "docs" / "scenarios" / "README.md").read_text()
     for path in files:
         assert f"({path.name})" in index

@@ -10,16 +10,16 @@ from types import SimpleNamespace
 from typing import Any, Optional, TypeVar
 
 from anabranch.crdt.encoding import Malformed
-from anabranch.region import starting
-from anabranch.region.driver import Driver
+from anabranch.region.driver.driver import Driver
+from anabranch.region.driver.work import LogRead, Note
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.errors import Damaged
 from anabranch.region.engine.outbox import LateReply
 from anabranch.region.engine.replies import Reply, listed
 from anabranch.region.engine.settings import Settings
-from anabranch.region.work import LogRead, Note
-from anabranch.sync.log_requests import ReadLog
-from anabranch.sync.messages import Message
+from anabranch.region.live import starting
+from anabranch.sync.session.log_requests import ReadLog
+from anabranch.sync.session.messages import Message
 from tests.storage.direct import DirectDatabase, new_disk
 
 T = TypeVar("T")

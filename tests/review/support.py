@@ -24,10 +24,10 @@ from anabranch.region.engine.replies import ErrorReply, Reply, ReplyLater, liste
 from anabranch.region.engine.rows import BlockRow, Commit, RecordsRow, Row, SnapshotRow
 from anabranch.region.engine.settings import Settings
 from anabranch.region.engine.stable_time import StableTime
-from anabranch.sync.handshake import LinkLimits
-from anabranch.sync.links import PeerConnection
-from anabranch.sync.receiver import Receiver
-from anabranch.sync.start_asking import StartAsking
+from anabranch.sync.session.handshake import LinkLimits
+from anabranch.sync.session.links import PeerConnection
+from anabranch.sync.session.receiver import Receiver
+from anabranch.sync.session.start_asking import StartAsking
 from tests.support.engines import engine_on
 
 # The meta rows of `StableTime`, in the order of its arguments.

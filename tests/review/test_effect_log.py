@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from anabranch.crdt.block import Block
 from anabranch.crdt.encoding import Reader
 from anabranch.crdt.vector import includes, raise_to
-from anabranch.region.effect_log import EffectLog
+from anabranch.region.driver.effect_log import EffectLog
 from anabranch.region.engine.rows import BlockRow, ClockRow, Commit, RecordsRow, Row, SnapshotRow
 from anabranch.region.engine.settings import Settings
 from anabranch.region.storage import log, schema

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from anabranch.region.work import DiskTransaction
+from anabranch.region.driver.work import DiskTransaction
 from tests.review.drivers import Place
 from tests.review.test_driver_links import pair
 from tests.review.test_links import mesh

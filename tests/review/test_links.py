@@ -6,7 +6,7 @@ import pytest
 
 from anabranch.region.engine.lifecycle import SERVING
 from anabranch.region.engine.replies import MapReply
-from anabranch.sync.messages import Message, VectorAcknowledgement
+from anabranch.sync.session.messages import Message, VectorAcknowledgement
 from tests.review.drivers import Net, Place, SetClock
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from anabranch.region import starting
-from anabranch.region.database import Database
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.settings import Settings
+from anabranch.region.live import starting
+from anabranch.region.live.database import Database
 
 
 def _config(restored: bool) -> Any:

@@ -11,7 +11,7 @@ import pytest
 
 from anabranch.sim.scenario.running import Outcome, run, scenario_files
 
-FILES = scenario_files([Path(__file__).resolve().parents[2] / "sim" / "scenarios"])
+FILES = scenario_files([Path(__file__).resolve().parents[2] / "anabranch" / "sim" / "scenarios"])
 
 pytestmark = pytest.mark.live
 

@@ -32,7 +32,7 @@ from anabranch.sim.scenario.running import scenario_files
 from anabranch.sim.world.faults import KINDS
 from tests.support.cluster import child_env
 
-FILES = Path(__file__).resolve().parents[2] / "sim" / "scenarios"
+FILES = Path(__file__).resolve().parents[2] / "anabranch" / "sim" / "scenarios"
 
 
 def table(*rows: str, heads: str = "| Time | Region 1 | Region 2 |", above: str = "") -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from anabranch.region.client_connection import ClientConnection
-from anabranch.region.clients import Clients
+from anabranch.region.driver.client_connection import ClientConnection
+from anabranch.region.driver.clients import Clients
 from anabranch.region.engine.adds import AddedIds
 from anabranch.region.engine.outbox import LateReply
 from anabranch.region.engine.replies import (
@@ -21,8 +21,8 @@ from anabranch.region.engine.session import Session
 from anabranch.region.engine.setting import Value
 from anabranch.region.engine.settings import Settings
 from anabranch.region.engine.statistics import CommandStatistics
-from anabranch.region.server import Server
-from anabranch.region.system_clock import SystemClock
+from anabranch.region.live.server import Server
+from anabranch.region.live.system_clock import SystemClock
 
 
 class StubEngine:

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from anabranch.region.client_pressure import LINES_MAX, WINDOW_MS, LineLimit, UnsentOutput
+from anabranch.region.driver.client_pressure import LINES_MAX, WINDOW_MS, LineLimit, UnsentOutput
 from tests.resp.streams import multibulk
 from tests.server.client import connect
 from tests.server.conftest import Play

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Optional
 
-from anabranch.region.command_timer import CommandTimer
+from anabranch.region.driver.command_timer import CommandTimer
 from anabranch.region.engine.session import Session
 from tests.server.stub import StubEngine
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from anabranch.region.client_connection import OUTPUT_HIGH_BYTES
+from anabranch.region.driver.client_connection import OUTPUT_HIGH_BYTES
 from tests.resp.streams import multibulk
 from tests.server.client import connect, until
 from tests.server.conftest import Play

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from anabranch.region import starting
-from anabranch.region.database import Database
-from anabranch.region.process import Region
-from anabranch.region.system_clock import SystemClock
+from anabranch.region.live import starting
+from anabranch.region.live.database import Database
+from anabranch.region.live.process import Region
+from anabranch.region.live.system_clock import SystemClock
 from tests.storage.region import config_of
 from tests.support.loop import until
 

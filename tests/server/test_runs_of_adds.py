@@ -19,9 +19,9 @@ from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.scan import Scan
 from anabranch.crdt.slices import Entry
 from anabranch.crdt.stream import Stream
-from anabranch.region.client_connection import ClientConnection
-from anabranch.region.clients import Clients
-from anabranch.region.command_execution import ALONE_AFTER, FOLLOWING_MAX, Ahead
+from anabranch.region.driver.client_connection import ClientConnection
+from anabranch.region.driver.clients import Clients
+from anabranch.region.driver.command_execution import ALONE_AFTER, FOLLOWING_MAX, Ahead
 from anabranch.region.engine.rows import BlockRow
 from anabranch.region.engine.settings import Settings
 from tests.support.engines import single

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from anabranch.region.clients import Clients
+from anabranch.region.driver.clients import Clients
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.replies import Reply
 from anabranch.region.engine.session import Session

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from anabranch.region.ticker import Ticker
+from anabranch.region.live.ticker import Ticker
 
 
 class Timer:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from anabranch.region.engine.settings import Settings
 from anabranch.sim.world.links import TICKS_MAX, Dials, held_up
-from anabranch.sync.handshake import LinkLimits
-from anabranch.sync.links import Link, PeerConnection
-from anabranch.sync.receiver import Receiver
+from anabranch.sync.session.handshake import LinkLimits
+from anabranch.sync.session.links import Link, PeerConnection
+from anabranch.sync.session.receiver import Receiver
 
 TICK_MS = 5
 MIN_MS, MAX_MS = 50, 200

@@ -311,7 +311,7 @@ def verdict_on(mutant: Mutant, suite: Suite) -> Verdict:
 def test_a_mutant_is_judged_by_the_tests_that_run_its_function(tmp_path: Path) -> None:
     tree = copy_tree(tmp_path / "tree")
     source = HALVES + OTHER + OTHER.replace("third", "fourth")
-    write_source(tree / "crdt" / "halves.py", source)
+    write_source(tree / "anabranch" / "crdt" / "halves.py", source)
     (tree / "tests" / "crdt").mkdir(parents=True)
     (tree / "tests" / "crdt" / "test_halves.py").write_text(TESTS_OF_HALVES, encoding="utf-8")
     suite = Suite(tree, tmp_path / "memory")
@@ -330,7 +330,7 @@ def test_a_mutant_is_judged_by_the_tests_that_run_its_function(tmp_path: Path) -
         ("fourth", "return number * 3"): Verdict("uncovered"),
         ("fourth", "return number // 2"): Verdict("uncovered"),
     }
-    assert (tree / "crdt" / "halves.py").read_text(encoding="utf-8") == source
+    assert (tree / "anabranch" / "crdt" / "halves.py").read_text(encoding="utf-8") == source
 
 
 HALF_OR_NOTHING = """
@@ -387,7 +387,7 @@ def test_a_mutant_without_end_is_stopped(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(suite_module, "CPU_MAX_S", 2)
     tree = copy_tree(tmp_path / "tree")
     source = "def f(a: int) -> int:\n    while a < 3:\n        a += 1\n    return a\n"
-    write_source(tree / "crdt" / "counting.py", source)
+    write_source(tree / "anabranch" / "crdt" / "counting.py", source)
     (tree / "tests" / "crdt").mkdir(parents=True)
     (tree / "tests" / "crdt" / "test_counting.py").write_text(
         "from anabranch.crdt.counting import f\n\ndef test_f() -> None:\n    assert f(1) == 3\n",

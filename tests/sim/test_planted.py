@@ -19,23 +19,23 @@ from anabranch.sim.scenario.virtual import run_virtually
 BUGS = everything()
 PLACES = (
     "crdt/",
-    "region/checkpoints.py",
-    "region/client_connection.py",
-    "region/clients.py",
-    "region/database.py",
-    "region/disk_schedule.py",
-    "region/driver.py",
-    "region/effect_log.py",
+    "region/driver/checkpoints.py",
+    "region/driver/client_connection.py",
+    "region/driver/clients.py",
+    "region/live/database.py",
+    "region/driver/disk_schedule.py",
+    "region/driver/driver.py",
+    "region/driver/effect_log.py",
     "region/engine/",
-    "region/held_replies.py",
+    "region/driver/held_replies.py",
     "region/resp/",
-    "region/starting.py",
+    "region/live/starting.py",
     "region/storage/",
     "sync/",
 )
-NOT_SANS_IO = ("sync/carrier.py", "sync/manager.py")
+NOT_SANS_IO = ("sync/live/carrier.py", "sync/live/manager.py")
 # Shrunk runs in which judges caught a planted bug; each file has the name of its bug.
-STORIES = sorted((ROOT / "sim" / "mutants" / "stories").glob("*.md"))
+STORIES = sorted((ROOT / "anabranch" / "sim" / "mutants" / "stories").glob("*.md"))
 
 
 def test_there_are_many_over_all_sections() -> None:
@@ -107,7 +107,7 @@ def test_a_story_that_cannot_be_run_is_an_error(tmp_path: Path) -> None:
     """Once copies of the tree lacked a package, no story could be run, and none reported it."""
     bug = next(bug for bug in BUGS if bug.reduced.exists())
     tree = copy_tree(tmp_path)
-    shutil.rmtree(tree / "study")
+    shutil.rmtree(tree / "anabranch" / "study")
     with pytest.raises(RuntimeError, match="No module named 'anabranch.study'"):
         caught_by_story(bug, tree)
     with pytest.raises(RuntimeError, match="No module named 'anabranch.study'"):
@@ -117,14 +117,14 @@ def test_a_story_that_cannot_be_run_is_an_error(tmp_path: Path) -> None:
 def test_a_scenario_under_another_rule(tmp_path: Path) -> None:
     """Its mismatches are told, and the tree is as it was before."""
     patch = ROOT / "docs" / "learn" / "simpler" / "a-group-has-one-cursor.patch"
-    scenario = ROOT / "sim" / "scenarios" / "late-arrival-in-a-group.md"
+    scenario = ROOT / "anabranch" / "sim" / "scenarios" / "late-arrival-in-a-group.md"
     tree = copy_tree(tmp_path)
-    before = (tree / "crdt" / "undelivered.py").read_text(encoding="utf-8")
+    before = (tree / "anabranch" / "crdt" / "undelivered.py").read_text(encoding="utf-8")
     told = differences(patch, scenario, tree).splitlines()
     assert [line.strip() for line in told[1:]] == ["expected [115-2]", "got      nil"]
     assert told[0].startswith("late-arrival-in-a-group.md:") and "XREADGROUP" in told[0]
-    assert (tree / "crdt" / "undelivered.py").read_text(encoding="utf-8") == before
-    elsewhere = ROOT / "sim" / "scenarios" / "idmp-retry.md"
+    assert (tree / "anabranch" / "crdt" / "undelivered.py").read_text(encoding="utf-8") == before
+    elsewhere = ROOT / "anabranch" / "sim" / "scenarios" / "idmp-retry.md"
     assert differences(patch, elsewhere, tree) == ""
 
 

@@ -87,7 +87,7 @@ def test_no_rule_is_left_out() -> None:
 
 
 def test_every_rule_is_counted_and_nothing_else() -> None:
-    paths = [*(ROOT / "sim").rglob("*.py")]
+    paths = [*(ROOT / "anabranch" / "sim").rglob("*.py")]
     source = "".join(path.read_text(encoding="utf-8") for path in paths)
     calls = re.findall(r"(?:\.count|counts\.rule)\(.*\)", source)
     counted = {rule for call in calls for rule in re.findall(r'"(S[\d.]+)"', call)}

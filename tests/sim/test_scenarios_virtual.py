@@ -19,8 +19,8 @@ from anabranch.sim.scenario.running import scenario_files
 from anabranch.sim.scenario.virtual import run_virtually
 
 ROOT = Path(__file__).resolve().parents[2]
-FILES = scenario_files([ROOT / "sim" / "scenarios"])
-STORIES = scenario_files([ROOT / "sim" / "stories"])
+FILES = scenario_files([ROOT / "anabranch" / "sim" / "scenarios"])
+STORIES = scenario_files([ROOT / "anabranch" / "sim" / "stories"])
 """What only the simulator can do."""
 
 

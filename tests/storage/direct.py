@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, Optional
 
 from anabranch.crdt.vector import Vector
-from anabranch.region.database import Database
-from anabranch.region.sql_thread import Done, Group, transact
+from anabranch.region.live.database import Database
+from anabranch.region.live.sql_thread import Done, Group, transact
 from anabranch.region.storage import schema
 from anabranch.sim.world.vfs import run
-from anabranch.sync.log_reader import LogReader
-from anabranch.sync.log_requests import Locate
-from anabranch.sync.log_tail import LogTail
+from anabranch.sync.session.log_reader import LogReader
+from anabranch.sync.session.log_requests import Locate
+from anabranch.sync.session.log_tail import LogTail
 
 
 class Connection:

@@ -13,16 +13,16 @@ from random import Random
 from typing import Any, Final, Optional, Protocol
 
 from anabranch.crdt.vector import includes
-from anabranch.region import starting
 from anabranch.region.config import Address, RegionConfig
-from anabranch.region.driver import Driver, TurnLimits
+from anabranch.region.driver.driver import Driver, TurnLimits
+from anabranch.region.driver.work import DiskTransaction, LogRead
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.replies import Reply, listed
 from anabranch.region.engine.rows import Commit
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings
+from anabranch.region.live import starting
 from anabranch.region.storage.checkpoint import Checkpointer
-from anabranch.region.work import DiskTransaction, LogRead
 from anabranch.sim.world.vfs import run
 from tests.storage import dump
 from tests.storage.direct import DirectDatabase, copy_of, new_disk, position_for
@@ -36,7 +36,7 @@ RETRY_MS: Final = TurnLimits().retry_ms
 
 
 class Clock:
-    """The clock of a test (`region.clock.Clock`). Only the test moves it."""
+    """The clock of a test (`region.driver.clock.Clock`). Only the test moves it."""
 
     def __init__(self, now_ms: int) -> None:
         self.wall_ms = now_ms

@@ -15,13 +15,13 @@ from random import Random
 import pytest
 
 from anabranch.crdt.encoding import Malformed
-from anabranch.region import starting
-from anabranch.region.data_files import DataFiles
-from anabranch.region.database import FILE_NAME, Database
 from anabranch.region.engine.errors import Damaged
-from anabranch.region.process import Region
+from anabranch.region.live import starting
+from anabranch.region.live.data_files import DataFiles
+from anabranch.region.live.database import FILE_NAME, Database
+from anabranch.region.live.process import Region
+from anabranch.region.live.system_clock import SystemClock
 from anabranch.region.storage import sums, wal
-from anabranch.region.system_clock import SystemClock
 from tests.storage import dump
 from tests.storage.direct import copy_of
 from tests.storage.region import config_of

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from anabranch.region import starting
-from anabranch.region.data_files import MARK_NAME, DataFiles
-from anabranch.region.database import FILE_NAME, Database
 from anabranch.region.engine.errors import StorageError
 from anabranch.region.engine.lifecycle import RECOVERY
-from anabranch.region.process import Region
-from anabranch.region.system_clock import SystemClock
+from anabranch.region.live import starting
+from anabranch.region.live.data_files import MARK_NAME, DataFiles
+from anabranch.region.live.database import FILE_NAME, Database
+from anabranch.region.live.process import Region
+from anabranch.region.live.system_clock import SystemClock
 from tests.storage.region import config_of
 from tests.storage.test_failing import connect
 

@@ -22,17 +22,17 @@ from anabranch.cli.client import RegionClient
 from anabranch.cli.errors import Unreachable
 from anabranch.cli.facts import ask
 from anabranch.cli.problems import problems
-from anabranch.region import process, process_facts, starting
-from anabranch.region.data_files import DataFiles, read_only_uri
-from anabranch.region.database import FILE_NAME, Database, Written
+from anabranch.region.driver.work import DiskTransaction, LogQuestion
 from anabranch.region.engine.errors import StorageError
 from anabranch.region.engine.replies import ErrorReply
-from anabranch.region.process import Region, RegionFailed, run
-from anabranch.region.sql_thread import SqlThread
+from anabranch.region.live import process, process_facts, starting
+from anabranch.region.live.data_files import DataFiles, read_only_uri
+from anabranch.region.live.database import FILE_NAME, Database, Written
+from anabranch.region.live.process import Region, RegionFailed, run
+from anabranch.region.live.sql_thread import SqlThread
+from anabranch.region.live.system_clock import SystemClock
 from anabranch.region.storage.log import ReadOldest
 from anabranch.region.storage.schema import Statement
-from anabranch.region.system_clock import SystemClock
-from anabranch.region.work import DiskTransaction, LogQuestion
 from anabranch.sim.world.vfs import run as run_sync
 from tests.storage import dump
 from tests.storage.histories import Cluster

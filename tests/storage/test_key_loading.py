@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from anabranch.region import starting
 from anabranch.region.engine.lifecycle import SERVING
+from anabranch.region.live import starting
 from anabranch.region.storage import key_loading
 from anabranch.region.storage.key_loading import StoredRows, load_keys
 from anabranch.region.storage.loading import Stored

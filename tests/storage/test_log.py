@@ -15,14 +15,14 @@ from anabranch.crdt.encoding import put_vector
 from anabranch.crdt.idempotency import PairLimits
 from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.vector import Vector, includes, raise_to
-from anabranch.region.database import Database
-from anabranch.region.effect_log import EffectLog
+from anabranch.region.driver.effect_log import EffectLog
 from anabranch.region.engine.rows import BlockRow, Commit, RecordsRow, Row, SnapshotRow
 from anabranch.region.engine.settings import Settings
+from anabranch.region.live.database import Database
 from anabranch.region.storage import schema
 from anabranch.region.storage.log import LogSize, ReadOldest
 from anabranch.sim.world.vfs import run
-from anabranch.sync.log_requests import CheckChains
+from anabranch.sync.session.log_requests import CheckChains
 from tests.storage.direct import DirectDatabase, new_disk, position_for
 
 REGIONS = [1, 2, 3]
@@ -122,7 +122,7 @@ class LogOnDisk:
         self.log.committed(commit)
 
     def truncate(self, up_to: int, bytes_max: int, effects_max: int) -> None:
-        """Cuts off rows up to a position, as the retention in `region.checkpoints` does."""
+        """Cuts off rows up to a position, as the retention in `region.driver.checkpoints` does."""
         self.settings.set("crdt-log-max-bytes", str(bytes_max))
         self.settings.set("crdt-log-max-effects", str(effects_max))
         while self.log.is_too_large():

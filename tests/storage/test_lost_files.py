@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from anabranch.region import process, starting
-from anabranch.region.data_files import DataFiles
-from anabranch.region.database import FILE_NAME, Database
-from anabranch.region.process import Region
-from anabranch.region.system_clock import SystemClock
+from anabranch.region.live import process, starting
+from anabranch.region.live.data_files import DataFiles
+from anabranch.region.live.database import FILE_NAME, Database
+from anabranch.region.live.process import Region
+from anabranch.region.live.system_clock import SystemClock
 from tests.storage.region import config_of
 from tests.storage.test_failing import ALONE, Client, connect
 
@@ -133,7 +133,7 @@ async def test_files_that_cannot_be_looked_at_are_not_lost(
     monkeypatch.setattr(process, "_FACTS_S", 0.01)
     async with running(tmp_path) as region:
         with monkeypatch.context() as patched:
-            patched.setattr("anabranch.region.data_files._inode", denied)
+            patched.setattr("anabranch.region.live.data_files._inode", denied)
             await asyncio.sleep(0.1)
             assert not region.database.has_lost_files()
         assert region.health()[0] == "serving"

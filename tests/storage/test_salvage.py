@@ -15,10 +15,10 @@ from anabranch.crdt.block import NO_CHAIN, Block, chain_after
 from anabranch.crdt.encoding import Reader
 from anabranch.crdt.errors import ChainForked, NotAMember
 from anabranch.crdt.vector import Vector, includes, joined
-from anabranch.region.damaged_log import DamagedLog
 from anabranch.region.engine.lifecycle import RECOVERY, SERVING
 from anabranch.region.engine.replies import NULL_ARRAY
 from anabranch.region.engine.rows import BlockRow, RecordsRow
+from anabranch.region.live.damaged_log import DamagedLog
 from anabranch.region.storage import salvage, schema
 from anabranch.sim.world.vfs import run
 from tests.review.support import carry, cluster, sync

@@ -11,8 +11,8 @@ from contextlib import closing
 from pathlib import Path
 
 from anabranch.crdt.gossip import StartAnswer
-from anabranch.region.database import FILE_NAME
-from anabranch.region.inspection import set_aside
+from anabranch.region.live.database import FILE_NAME
+from anabranch.region.live.inspection import set_aside
 from anabranch.region.storage import loading, schema
 from tests.storage.direct import copy_of
 from tests.storage.histories import Cluster

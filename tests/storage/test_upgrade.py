@@ -6,8 +6,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from anabranch.region.data_files import DataFiles
-from anabranch.region.database import FILE_NAME, Database
+from anabranch.region.live.data_files import DataFiles
+from anabranch.region.live.database import FILE_NAME, Database
 from anabranch.region.storage import schema
 from tests.storage.test_damage import state_in
 from tests.storage.test_data_files import run_once

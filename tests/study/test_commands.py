@@ -12,7 +12,7 @@ from anabranch.cli.main import application
 from tests.study.drawings import parsed, texts
 
 ROOT = Path(__file__).resolve().parents[2]
-FILE = ROOT / "sim" / "scenarios" / "seed-02-delete-meets-add.md"
+FILE = ROOT / "anabranch" / "sim" / "scenarios" / "seed-02-delete-meets-add.md"
 
 
 def invoke(*arguments: str) -> str:

@@ -28,7 +28,7 @@ from anabranch.study.diagram.stages import Row, Transfers, staged
 from tests.study.drawings import beyond_columns, meet, overlaps, parsed, texts
 from tests.study.timelines import drawn_at_random, lanes, small
 
-SIM = Path(__file__).resolve().parents[2] / "sim"
+SIM = Path(__file__).resolve().parents[2] / "anabranch" / "sim"
 FILES = scenario_files([SIM / "scenarios", SIM / "stories"])
 
 

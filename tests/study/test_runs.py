@@ -199,7 +199,7 @@ set appendfsync: no
 
 def test_effects_come_from_the_peer_that_sent_them() -> None:
     """us and ap are cut: eu passes on their effects."""
-    path = ROOT / "sim" / "scenarios" / "three-regions-in-a-line.md"
+    path = ROOT / "anabranch" / "sim" / "scenarios" / "three-regions-in-a-line.md"
     timeline, _, _ = run_recorded(load(path))
     assert timeline is not None
     passed_on = [arrow for arrow in timeline.arrows if (arrow.origin, arrow.to) == (1, 3)]
@@ -263,7 +263,7 @@ def test_a_seed_runs_the_same_with_a_recorder(seed: int) -> None:
 def test_every_removal_has_a_cause() -> None:
     """In all scenario files, an entry that left a region was removed by an effect that is named."""
     removals = 0
-    for path in scenario_files([ROOT / "sim" / "scenarios"]):
+    for path in scenario_files([ROOT / "anabranch" / "sim" / "scenarios"]):
         timeline, _, _ = run_recorded(load(path))
         assert timeline is not None
         for fate in timeline.fates.values():

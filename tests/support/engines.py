@@ -28,7 +28,7 @@ def engine_on(
     disk_clock_ms: int,
     stable: StableTime | None = None,
 ) -> Engine:
-    """An engine as `region.starting` makes it.
+    """An engine as `region.live.starting` makes it.
 
     `clock` is also the lifecycle's. `disk_clock_ms` is the clock that its disk has, `stable` the
     floor of IDs and the dates there.

@@ -18,16 +18,15 @@ from anabranch.crdt.block import NO_CHAIN, Block, chain_after
 from anabranch.crdt.errors import ChainForked, NotAMember, PeerError, SyncGap
 from anabranch.crdt.gossip import Gossip, Heard, StartAnswer, StartQuestion
 from anabranch.crdt.vector import includes, joined, raise_to
-from anabranch.region.engine.clock import EngineClock
+from anabranch.region.engine.clock import EngineClock, SteadyClock
 from anabranch.region.engine.lifecycle import Lifecycle
 from anabranch.region.engine.settings import Settings
-from anabranch.sync.codec import decode_down, decode_up, encode_down, encode_up
-from anabranch.sync.hub import Hub
-from anabranch.sync.log_requests import CheckChains, Locate, ReadBlock, ReadLog
-from anabranch.sync.log_tail import LogTail
-from anabranch.sync.messages import Message
-from anabranch.sync.steady_clock import SteadyClock
-from anabranch.sync.work import HubWork
+from anabranch.sync.session.codec import decode_down, decode_up, encode_down, encode_up
+from anabranch.sync.session.hub import Hub
+from anabranch.sync.session.log_requests import CheckChains, Locate, ReadBlock, ReadLog
+from anabranch.sync.session.log_tail import LogTail
+from anabranch.sync.session.messages import Message
+from anabranch.sync.session.work import HubWork
 
 # A tail of the log that holds everything, and one that holds the newest block only.
 WHOLE_TAIL = 1 << 30

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import grpc.aio
 import pytest
 
-from anabranch.sync.carrier import ConnectionLost, Listener, PeerStream, dial
+from anabranch.sync.live.carrier import ConnectionLost, Listener, PeerStream, dial
 
 # What grpc logs when it cannot send the status of a call.
 GRPC_LOG = logging.getLogger("grpc._cython.cygrpc")

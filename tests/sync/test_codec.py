@@ -19,9 +19,9 @@ from anabranch.crdt.gossip import (
     StartAnswer,
     StartQuestion,
 )
-from anabranch.sync import messages as m
-from anabranch.sync.codec import decode_down, decode_up, encode_down, encode_up
-from anabranch.sync.fields import COUNTER_MAX, MESSAGE_BYTES_MAX
+from anabranch.sync.session import messages as m
+from anabranch.sync.session.codec import decode_down, decode_up, encode_down, encode_up
+from anabranch.sync.session.fields import COUNTER_MAX, MESSAGE_BYTES_MAX
 from anabranch.sync.wire import sync_pb2 as wire
 
 regions = st.integers(1, 999)

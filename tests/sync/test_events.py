@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from anabranch.sync.events import Event
+from anabranch.sync.session.events import Event
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import grpc.aio
 import pytest
 
 from anabranch.bench.acceptance.malformed_messages import PREFACE, frame, prefixed, request
-from anabranch.sync.carrier import METHOD
+from anabranch.sync.live.carrier import METHOD
 from tests.support.cluster import LiveCluster
 
 pytestmark = pytest.mark.live

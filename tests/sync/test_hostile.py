@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anabranch.crdt.gossip import StartQuestion
+from anabranch.region.engine.clock import SteadyClock
 from anabranch.region.engine.settings import Settings
-from anabranch.sync import messages as m
-from anabranch.sync.hub import Hub
-from anabranch.sync.steady_clock import SteadyClock
+from anabranch.sync.session import messages as m
+from anabranch.sync.session.hub import Hub
 from tests.sync.fakes import NAMES, FakeEngine
 from tests.sync.test_codec import downs, ups, vectors
 

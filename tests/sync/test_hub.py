@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from anabranch.crdt.errors import PeerError
-from anabranch.sync.messages import (
+from anabranch.sync.session.messages import (
     Batch,
     BodyRequest,
     Header,

@@ -17,11 +17,11 @@ import grpc.aio
 import pytest
 
 from anabranch.region.engine.settings import Settings
-from anabranch.sync.carrier import METHOD, ConnectionLost, dial
-from anabranch.sync.codec import decode_down, encode_up
-from anabranch.sync.hub import Hub
-from anabranch.sync.manager import ServedRegion, SyncManager
-from anabranch.sync.messages import VERSION, Hello, Refusal
+from anabranch.sync.live.carrier import METHOD, ConnectionLost, dial
+from anabranch.sync.live.manager import ServedRegion, SyncManager
+from anabranch.sync.session.codec import decode_down, encode_up
+from anabranch.sync.session.hub import Hub
+from anabranch.sync.session.messages import VERSION, Hello, Refusal
 from tests.sync.fakes import NAMES, FakeDriver, FakeEngine
 
 GENEROUS_S = 60

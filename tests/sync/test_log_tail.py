@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.crdt.block import Block
-from anabranch.sync.log_reader import LogReader
-from anabranch.sync.log_requests import Locate, ReadLog
-from anabranch.sync.log_tail import LogTail
+from anabranch.sync.session.log_reader import LogReader
+from anabranch.sync.session.log_requests import Locate, ReadLog
+from anabranch.sync.session.log_tail import LogTail
 from tests.sync.fakes import WHOLE_TAIL, FakeRow, World, mesh
 
 CHAIN = bytes(16)

@@ -10,16 +10,16 @@ from anabranch.crdt.block import Block
 from anabranch.crdt.errors import PeerError
 from anabranch.crdt.gossip import Gossip, StartAnswer, StartQuestion
 from anabranch.region.engine.settings import Settings
-from anabranch.sync import messages as m
-from anabranch.sync.codec import encode_down
-from anabranch.sync.handshake import LinkLimits
-from anabranch.sync.held_messages import FULL_BYTES, FULL_MESSAGES, HeldMessages
-from anabranch.sync.links import Link
-from anabranch.sync.log_requests import Locate, ReadBlock, ReadLog
-from anabranch.sync.log_tail import LogTail
-from anabranch.sync.puller import Puller
-from anabranch.sync.receiver import Receiver, Staged
-from anabranch.sync.sender import Sender
+from anabranch.sync.session import messages as m
+from anabranch.sync.session.codec import encode_down
+from anabranch.sync.session.handshake import LinkLimits
+from anabranch.sync.session.held_messages import FULL_BYTES, FULL_MESSAGES, HeldMessages
+from anabranch.sync.session.links import Link
+from anabranch.sync.session.log_requests import Locate, ReadBlock, ReadLog
+from anabranch.sync.session.log_tail import LogTail
+from anabranch.sync.session.puller import Puller
+from anabranch.sync.session.receiver import Receiver, Staged
+from anabranch.sync.session.sender import Sender
 from tests.sync.fakes import WHOLE_TAIL, FakeRow
 
 CHAIN = bytes(16)

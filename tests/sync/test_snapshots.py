@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from anabranch.region.engine.settings import Settings
-from anabranch.sync.handshake import LinkLimits
-from anabranch.sync.links import PeerConnection
-from anabranch.sync.log_tail import LogTail
-from anabranch.sync.sender import Sender
-from anabranch.sync.snapshots import KEEP_MS, SnapshotServer
+from anabranch.sync.session.handshake import LinkLimits
+from anabranch.sync.session.links import PeerConnection
+from anabranch.sync.session.log_tail import LogTail
+from anabranch.sync.session.sender import Sender
+from anabranch.sync.session.snapshots import KEEP_MS, SnapshotServer
 from tests.sync.fakes import FakeCut, FakeEngine
 
 STEPS = 5

@@ -8,10 +8,11 @@ import pytest
 
 from anabranch.crdt.block import NO_CHAIN, Block, chain_after
 from anabranch.crdt.gossip import Gossip, RecoveryQuestion, StartAnswer, StartQuestion
+from anabranch.region.engine.clock import SteadyClock
 from anabranch.region.engine.lifecycle import SERVING
 from anabranch.region.engine.settings import Settings
-from anabranch.sync.hub import Hub
-from anabranch.sync.messages import (
+from anabranch.sync.session.hub import Hub
+from anabranch.sync.session.messages import (
     VERSION,
     Batch,
     Hello,
@@ -22,7 +23,6 @@ from anabranch.sync.messages import (
     VectorAcknowledgement,
     Welcome,
 )
-from anabranch.sync.steady_clock import SteadyClock
 from tests.sync.fakes import NAMES, FakeEngine, StartingEngine, World, mesh
 
 

@@ -1,0 +1,231 @@
+"""`anabranch check`, `backup`, `restore` and `repair`: the data directory of a region."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from anabranch.cli.addresses import DEFAULT_DATA, FILE_NAME, ClusterOption, named, read_file
+from anabranch.cli.errors import CliError, UsageError
+from anabranch.cli.serve import LOCK_NAME, locked
+from anabranch.region.engine.errors import StorageError
+from anabranch.region.live import inspection
+from anabranch.region.live.damaged_log import Salvaged
+from anabranch.region.live.inspection import Inspection
+from anabranch.region.live.stored_identity import read_identity
+
+_Directory = Annotated[
+    Path, typer.Argument(metavar="DIR", help="The data directory of a region.", show_default=False)
+]
+_DataOption = Annotated[
+    Optional[Path],
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        help="The region's data directory. [default: beside the cluster file]",
+    ),
+]
+
+
+def check(directory: _Directory) -> None:
+    """Read a stopped region's data directory whole, and compare it with its checksums.
+
+    No data is changed. Exits with 1 if anything is damaged, and says what.
+    """
+    with locked(_of_a_region(directory)):
+        found = _run_inspect(directory)
+    if found.findings:
+        raise CliError(
+            "\n  ".join([f"{directory} is damaged:", *found.findings])
+            + f"\n`anabranch repair {directory}` rebuilds the region from the other regions"
+        )
+    print(f"{directory} is sound: {_described(found)}")
+    if found.repaired is not None:
+        print(_waiting(found.repaired))
+
+
+def backup(
+    region: Annotated[str, typer.Argument(metavar="REGION", help="A region.", show_default=False)],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The backup to make.", show_default=False)
+    ],
+    data: _DataOption = None,
+    cluster: ClusterOption = None,
+) -> None:
+    """Copy a region's database to FILE while the region runs, and check the copy.
+
+    The command runs on the machine that holds the data directory.
+    """
+    directory = data or _directory_of(region, cluster)
+    if data is not None:
+        _require_region(data, region)
+    try:
+        found = asyncio.run(inspection.back_up(_existing(directory), file))
+    except inspection.TargetExists as error:
+        raise UsageError(str(error)) from None
+    except StorageError as error:
+        raise CliError(str(error)) from None
+    print(f"{file}: {file.stat().st_size:,} bytes, {_described(found)}")
+
+
+def restore(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A backup of a region.", show_default=False)
+    ],
+    data: Annotated[
+        Path,
+        typer.Option(
+            "--data", metavar="DIR", help="The directory to put it into.", show_default=False
+        ),
+    ],
+) -> None:
+    """Put a backup into a data directory that has no database.
+
+    The region then starts in recovery: it takes no writes until it has back from the other regions
+    what they hold. Backups that are newer than FILE must not be used afterwards.
+    """
+    if not file.is_file():
+        raise UsageError(f"there is no file {file}")
+    with _unmade_if_it_fails(data), locked(data):
+        try:
+            found = asyncio.run(inspection.restore(file, data))
+        except StorageError as error:
+            raise CliError(str(error)) from None
+    print(
+        f"{data} holds {_described(found)}\n"
+        f"Start {found.name} as usual: it recovers from the other regions before it takes writes."
+        " Do not use backups that are newer than this one any more."
+    )
+
+
+def repair(
+    directory: _Directory, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False
+) -> None:
+    """Rebuild a region whose data directory is damaged: the next start gets all from the others.
+
+    Writes that no other region has come back from the damaged log, up to the first damaged one.
+    The damaged files are moved aside, not deleted, and must not be put back.
+    """
+    with locked(_of_a_region(directory)):
+        found = _run_inspect(directory)
+        if not found.findings:
+            print(f"{directory} is sound, nothing to repair: {_described(found)}")
+            if found.repaired is not None:
+                print(_waiting(found.repaired))
+            return
+        print("\n  ".join([f"{directory} is damaged:", *found.findings]))
+        if len(found.members) == 1:
+            raise CliError(
+                f"{found.name} is the only region of its cluster that is not lost, so nothing can"
+                " be rebuilt from others; put a backup back with `anabranch restore`"
+            )
+        if not yes:
+            text = "Writes that no other region has are lost, as far as they are damaged. Rebuild?"
+            typer.confirm(text, abort=True)
+        try:
+            aside, salvaged = inspection.set_aside(directory)
+        except StorageError as error:
+            raise CliError(str(error)) from None
+    print(
+        f"{_salvage_described(salvaged)}\n"
+        f"The damaged files are in {aside}. Never put them back.\n"
+        "Start the region as usual: it recovers from the other regions before it takes writes."
+        " Its log says what it could not save. Delete these files when it serves again."
+    )
+
+
+@contextmanager
+def _unmade_if_it_fails(directory: Path) -> Iterator[None]:
+    """Removes the directories that a command made up to this one, and its lock, if it fails."""
+    made = [one for one in (directory, *directory.parents) if not one.exists()]
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            if made:
+                (directory / LOCK_NAME).unlink(missing_ok=True)
+            for one in made:
+                one.rmdir()
+        raise
+
+
+def _salvage_described(salvaged: Optional[Salvaged]) -> str:
+    if salvaged is None:
+        return "The identity of the region is damaged, so nothing of its log is kept."
+    carried = f" and {salvaged.carried:,} that a former repair had kept" if salvaged.carried else ""
+    return (
+        f"{_count(salvaged.blocks, 'sound block')} of its effect log{carried}"
+        f" {'is' if salvaged.blocks + salvaged.carried == 1 else 'are'} kept, with effects of its"
+        " own up to"
+        f" {salvaged.last:,}; {_count(salvaged.unreadable, 'block')} of the log cannot be read."
+    )
+
+
+def _waiting(kept: Salvaged) -> str:
+    """What is true of a directory that was repaired and has not been started since."""
+    return (
+        "It was repaired and waits for its start:"
+        f" {_count(kept.carried, 'block')} of its former effect log"
+        f" {'is' if kept.carried == 1 else 'are'} kept, with effects of its own up to"
+        f" {kept.last:,}. Start the region as usual: it recovers from the other regions before it"
+        " takes writes."
+    )
+
+
+def _run_inspect(directory: Path) -> Inspection:
+    try:
+        return asyncio.run(inspection.inspect(directory))
+    except StorageError as error:
+        raise CliError(str(error)) from None
+
+
+def _described(found: Inspection) -> str:
+    return (
+        f"region {found.name} of cluster {found.cluster}, {_count(found.keys, 'key')},"
+        f" {_count(found.entries, 'entry', 'entries')}, log up to row {found.position}"
+    )
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def _existing(directory: Path) -> Path:
+    if not directory.is_dir():
+        raise UsageError(f"there is no directory {directory}")
+    return directory
+
+
+def _of_a_region(directory: Path) -> Path:
+    """CliError for a directory without a database, in which no lock is left then."""
+    try:
+        inspection.database_file(_existing(directory))
+    except StorageError as error:
+        raise CliError(str(error)) from None
+    return directory
+
+
+def _require_region(directory: Path, region: str) -> None:
+    """Raises UsageError if the directory holds the data of another region than that named."""
+    try:
+        found = read_identity(_existing(directory))
+    except StorageError as error:
+        raise CliError(str(error)) from None
+    if found is not None and region.lower() not in (found.name.lower(), str(found.region_id)):
+        raise UsageError(f"{directory} holds the data of {found.name}, not of {region}")
+
+
+def _directory_of(region: str, cluster: Path | None) -> Path:
+    """The directory that `anabranch up` gave the region, beside its cluster file."""
+    file = cluster or DEFAULT_DATA / FILE_NAME
+    if file.is_dir():
+        file = file / FILE_NAME
+    directory = file.parent / named(read_file(file), region).name
+    if not directory.is_dir():
+        raise CliError(f"the data of {region} is not beside {file}; --data names its directory")
+    return directory

@@ -1,0 +1,354 @@
+"""One region's process, on asyncio: it performs the work that the driver returns.
+
+The process makes no decisions. After each call of the driver (bytes of a client, a message of a
+peer, a tick, the end of a write) it calls `stepped`, which plans at most one step of the driver
+for all events of the current iteration of the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import time
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Optional
+
+from anabranch import build
+from anabranch.region.config import RegionConfig
+from anabranch.region.driver.client_connection import ClientConnection
+from anabranch.region.driver.driver import Driver
+from anabranch.region.driver.work import DiskTransaction, LogRead, Work
+from anabranch.region.engine.engine import Engine
+from anabranch.region.engine.errors import Damaged, StorageError
+from anabranch.region.engine.figures.figure import Metric
+from anabranch.region.engine.figures.health import health, readiness
+from anabranch.region.engine.figures.table import figures
+from anabranch.region.engine.settings import Settings
+from anabranch.region.engine.state import EngineState
+from anabranch.region.live import process_facts, starting
+from anabranch.region.live.data_files import DataFiles, write_problem
+from anabranch.region.live.database import FILE_NAME, Database, cannot_write
+from anabranch.region.live.server import Server
+from anabranch.region.live.stored_identity import check_writable, read_identity
+from anabranch.region.live.system_clock import SystemClock
+from anabranch.region.live.ticker import QUIET_MS, Ticker
+from anabranch.sync.live.manager import SyncManager
+
+if TYPE_CHECKING:
+    from anabranch.region.live.http import Health, HttpServer
+
+_FACTS_S: Final = 1.0
+
+_UNKNOWN_PROBLEM: Final = "other files there can be written: check the rights of these, and limits"
+
+_log: Final = logging.getLogger("anabranch.region")
+
+
+class RegionFailed(Exception):
+    """The region ended because of an error in the program itself, or without its last changes."""
+
+
+class Region:
+    """A running region. `run` below creates, starts and stops it."""
+
+    def __init__(self, config: RegionConfig, driver: Driver, database: Database) -> None:
+        self.config: Final = config
+        self.driver: Final = driver
+        self.database: Final = database
+        self.server: Final = Server(self)
+        addresses = {
+            member.region_id: str(config.peers[member.name])
+            for member in driver.engine.members.values()
+            if member.name in config.peers
+        }
+        self.sync: Final = SyncManager(self, str(config.sync), addresses)
+        self.stop_wanted: Final = asyncio.Event()
+        self.failure: Optional[BaseException] = None
+        # What the stop could not write; empty if all is on disk.
+        self.unwritten = ""
+        self._has_stopped = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._step_planned = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._ticker: Final = Ticker(self._loop, self._tick)
+        self._http: Final = None if config.http is None else self._http_server()
+        self._facts = process_facts.fixed()
+        self._facts_due_s = 0.0
+
+    def _http_server(self) -> HttpServer:
+        # prometheus-client is imported only where it is used, and before a client can wait: that
+        # takes some 30 ms.
+        from anabranch.region.live.http import HttpServer
+
+        return HttpServer(self.metrics, self.health, self.ready)
+
+    # -- start and stop
+
+    async def start(self) -> None:
+        """Listens for clients, peers and HTTP requests.
+
+        Raises:
+            OSError: An address is taken or cannot be bound.
+        """
+        config = self.config
+        self._facts["anabranch_build"] = build.kind()
+        self._facts["anabranch_version"] = build.version()
+        self._facts["tcp_bind"] = config.resp.host
+        self._facts["data_dir"] = str(self.database.path.parent.resolve())
+        # A client may ask as soon as the port is open, before the other ports are.
+        self._update_facts()
+        await self.server.start(config.resp.host, config.resp.port)
+        self._facts["tcp_port"] = str(self.server.port)
+        try:
+            await self.sync.start()
+        except RuntimeError as error:
+            raise OSError(f"cannot listen on {config.sync} for other regions: {error}") from error
+        if self._http is not None and config.http is not None:
+            await self._http.start(config.http.host, config.http.port)
+        self._ticker.start()
+        # A start reads the whole database.
+        self._spawn(self._give_back_memory())
+        engine = self.driver.engine
+        _log.info(
+            "region %s (%d) of cluster %s takes clients on %s",
+            engine.name,
+            engine.region_id,
+            engine.cluster,
+            config.resp,
+        )
+
+    async def stop(self) -> None:
+        """Stops listening, lets the driver write everything to disk, and closes the database."""
+        self.server.stop_listening()
+        await self.sync.stop()
+        if self._http is not None:
+            await self._http.close()
+        if self.failure is None:
+            self.driver.stop()
+            self.stepped()
+            await self._has_stopped.wait()
+            self.unwritten = self.driver.engine.unwritten()
+        self._ticker.stop()
+        await self.server.close()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.database.close()
+
+    def fail(self, error: BaseException) -> None:
+        """Ends the process after an error in a part that the region cannot do without.
+
+        Nothing more is written or sent: the disk is left as after a kill.
+        """
+        _log.critical("region %s ends: %r", self.driver.engine.name, error, exc_info=error)
+        self.failure = error
+        self.stop_wanted.set()
+        self._has_stopped.set()
+
+    # -- steps
+
+    @property
+    def settings(self) -> Settings:
+        """The region's settings."""
+        return self.driver.settings
+
+    def connect(self, address: str, local_address: str) -> ClientConnection:
+        """A client has connected."""
+        return self.driver.connect(address, local_address)
+
+    def stepped(self) -> None:
+        """Plans a step in this iteration of the loop, if one is due before the next tick.
+
+        Call it after each call of the driver.
+        """
+        if self._ticker.is_slow and not self.driver.is_quiet(QUIET_MS):
+            self._ticker.hurry()
+        if not self._step_planned and self.driver.is_step_due():
+            self._step_planned = True
+            self._loop.call_soon(self._step)
+
+    def _step(self) -> None:
+        self._step_planned = False
+        if self.failure is None:
+            try:
+                self._perform(self.driver.step())
+            except Exception as error:
+                self.fail(error)
+
+    def _perform(self, work: Work) -> None:
+        """Performs the work that a step returned."""
+        for note in work.notes:
+            _log.log(note.level, "%s", note.text)
+        self.server.perform(work.clients)
+        if work.transaction is not None:
+            done = partial(self._written, work.transaction)
+            self.database.begin_write(work.transaction.statements, done)
+        for read in work.reads:
+            self._spawn(self._read(read))
+        self.sync.perform(work.dials, work.hang_ups)
+        if work.merge_in_ms is not None:
+            self._loop.call_later(work.merge_in_ms / 1000, self._merge)
+        if work.gives_back_memory:
+            self._spawn(self._give_back_memory())
+        if work.stop_wanted:
+            self.stop_wanted.set()
+        if work.has_stopped:
+            self._has_stopped.set()
+        if work.sleep_ms:  # DEBUG SLEEP blocks the whole process, as in Redis.
+            time.sleep(work.sleep_ms / 1000)
+
+    async def _give_back_memory(self) -> None:
+        """Gives back the memory that a start or a burst of writes has used."""
+        await self.database.drop_caches()
+        await self._loop.run_in_executor(None, process_facts.give_back_memory)
+
+    def _merge(self) -> None:
+        try:
+            self.driver.merge()
+        except Exception as error:
+            self.fail(error)
+        self.stepped()
+
+    def _tick(self) -> bool:
+        """Ticks the driver, and updates the process facts once a second.
+
+        Returns whether the region is quiet.
+        """
+        if self.failure is not None:
+            return True
+        try:
+            if self._loop.time() >= self._facts_due_s:
+                self._update_facts()
+            self.driver.tick()
+        except Exception as error:
+            self.fail(error)
+            return True
+        self.stepped()
+        return self.driver.is_quiet(QUIET_MS)
+
+    # -- the disk
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.fail(error)
+
+    def _written(self, transaction: DiskTransaction, error: Optional[BaseException]) -> None:
+        """A transaction is on disk, or has failed."""
+        if self.failure is not None:
+            return
+        try:
+            if error is None:
+                if transaction.commit is not None:
+                    self.database.set_mark(transaction.commit.position)
+                self.driver.written(transaction)
+            elif isinstance(error, StorageError):
+                self.driver.failed(transaction, str(error))
+            else:
+                raise error
+        except Exception as found:
+            self.fail(found)
+        self.stepped()
+
+    async def _read(self, read: LogRead) -> None:
+        try:
+            result = await self.database.answer(read.request)
+        except Exception as error:
+            self.driver.cannot_read(read, str(error), isinstance(error, Damaged))
+        else:
+            self.driver.read(read, result)
+        self.stepped()
+
+    # -- figures
+
+    def _update_facts(self) -> None:
+        """Gives the engine the facts that only the process knows, and looks at the files."""
+        self._facts_due_s = self._loop.time() + _FACTS_S
+        self._facts.update(process_facts.changing())
+        self._facts.update(process_facts.disk(self.database.path))
+        self._facts.update({name: str(value) for name, value in self.driver.figures().items()})
+        self.driver.engine.set_process_facts(self._facts)
+        if self.database.has_lost_files():
+            self.driver.try_disk()
+
+    def metrics(self) -> list[Metric]:
+        """The figures for /metrics."""
+        self._update_facts()
+        return figures(self.driver.engine.state)
+
+    def health(self) -> Health:
+        """The state and details for /health."""
+        return health(self.driver.engine.state)
+
+    def ready(self, lag_ms_max: Optional[int]) -> tuple[bool, dict[str, Any]]:
+        """Whether the region is ready, and the details for /ready; None takes the setting."""
+        return readiness(self.driver.engine.state, lag_ms_max)
+
+
+async def _start(
+    config: RegionConfig, database: Database, make_engine: Callable[[EngineState], Engine]
+) -> Driver:
+    """The start from disk. If a file cannot be written, the error names it and the cause."""
+    clock = SystemClock(config.settings.integer("crdt-clock-offset-ms"))
+    try:
+        return await starting.start(config, database, clock, make_engine=make_engine)
+    except StorageError as error:
+        if not cannot_write(error):
+            raise
+        reason = await asyncio.to_thread(write_problem, config.data) or _UNKNOWN_PROBLEM
+        raise StorageError(
+            f"cannot read or write {database.path}: {error.__cause__}; {reason}"
+        ) from error
+
+
+async def run(config: RegionConfig, make_engine: Callable[[EngineState], Engine] = Engine) -> None:
+    """Serves a region until the task is cancelled or a client sends SHUTDOWN.
+
+    `make_engine` makes the engine, or one that something watches.
+
+    Raises:
+        StorageError: The database cannot be opened or read, or belongs to another region or
+            program.
+        ConfigError: The configured members differ from those on disk.
+        OSError: An address is taken or cannot be bound.
+        RegionFailed: The region ended because of an error in the program itself, or its stop could
+            not write the last changes, which no client had allowed.
+    """
+    read_identity(config.data)
+    check_writable(config.data)
+    database = Database(config.data, files=DataFiles(config.data / FILE_NAME))
+    # The objects that a start makes live as long as the process. To look for garbage among them
+    # would take a sixth of the start.
+    gc.disable()
+    region: Optional[Region] = None
+    try:
+        driver = await _start(config, database, make_engine)
+        region = Region(config, driver, database)
+        # `gc.freeze` keeps the garbage collector from walking them while clients wait.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(20_000, 20, 50)
+        gc.enable()
+        await region.start()
+        await region.stop_wanted.wait()
+        if region.failure is not None:
+            raise RegionFailed(
+                f"ended by an error of its own: {region.failure!r}"
+            ) from region.failure
+    except asyncio.CancelledError:
+        pass
+    finally:
+        gc.enable()
+        if region is None:
+            await database.close()
+        else:
+            await region.stop()
+    if region is not None and region.unwritten:
+        if not region.driver.engine.may_lose():
+            raise RegionFailed(region.unwritten)
+        _log.warning("region %s: %s", config.name, region.unwritten)

@@ -1,0 +1,204 @@
+"""The links of one region on asyncio and gRPC: dials, accepts, and carries messages.
+
+The driver makes all decisions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Sequence
+from typing import Any, Final, Optional, Protocol
+
+from anabranch.crdt.errors import PeerError
+from anabranch.sync.live.carrier import ConnectionLost, Listener, PeerStream, dial
+from anabranch.sync.session.codec import decode_down, decode_up, encode
+from anabranch.sync.session.messages import Message
+
+_log: Final = logging.getLogger("anabranch.sync")
+
+
+class Driver(Protocol):
+    """The part that decides, as sync uses it. See `region.driver.Driver`."""
+
+    def dialled(self, peer: int) -> Optional[int]: ...
+    def dial_failed(self, peer: int, text: str) -> None: ...
+    def accepted(self) -> int: ...
+    def received(self, connection: int, message: Message, size: int = 0) -> None: ...
+    def reads_on(self, connection: int) -> bool: ...
+    def malformed(self, connection: int, error: PeerError) -> None: ...
+    def disconnected(self, connection: int, text: str) -> None: ...
+    def next_message(self, connection: int) -> Optional[Message]: ...
+    def is_over(self, connection: int) -> bool: ...
+    def sent(self, connection: int, size: int) -> None: ...
+    def compression(self) -> str: ...
+
+
+class ServedRegion(Protocol):
+    """The region process that the manager serves."""
+
+    @property
+    def driver(self) -> Driver: ...
+
+    def stepped(self) -> None:
+        """Notes that the driver was called, so that a step may be due."""
+
+
+class _Carried:
+    """A connection with its tasks.
+
+    `may_send` is set when a message may wait to be sent, `may_read` when a link that was full may
+    have room again.
+    """
+
+    def __init__(self, stream: PeerStream, is_dialled: bool) -> None:
+        self.stream: Final = stream
+        self.is_dialled: Final = is_dialled
+        self.may_send: Final = asyncio.Event()
+        self.may_read: Final = asyncio.Event()
+        self.tasks: list[asyncio.Task[None]] = []
+
+
+class SyncManager:
+    """Carries all links of a region.
+
+    `listen` is HOST:PORT; with port 0 the system picks one, which `port` then holds. `addresses`
+    maps region_id → HOST:PORT of the peers to dial.
+    """
+
+    def __init__(self, region: ServedRegion, listen: str, addresses: dict[int, str]) -> None:
+        self.port = 0
+        self.addresses: Final = dict(addresses)
+        self._region: Final = region
+        self._driver: Final = region.driver
+        self._listener: Final = Listener(listen, self._serve)
+        self._carried: dict[int, _Carried] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._running = False
+
+    async def start(self) -> None:
+        """Listens; RuntimeError when the address is in use."""
+        self._running = True
+        self.port = await self._listener.start()
+
+    async def stop(self) -> None:
+        """Closes every link. No task of sync runs afterwards."""
+        self._running = False
+        for carried in self._carried.values():
+            for task in carried.tasks:
+                task.cancel()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._listener.stop()
+
+    def perform(self, dials: Sequence[int], hang_ups: Sequence[int]) -> None:
+        """Dials and hangs up as a step of the driver asks, and wakes every connection."""
+        for peer in dials:
+            self._spawn(self._dial(peer))
+        for number in hang_ups:
+            carried = self._carried.get(number)
+            for task in carried.tasks if carried is not None else []:
+                task.cancel()
+        for carried in self._carried.values():
+            carried.may_send.set()
+            carried.may_read.set()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            _log.error("a task of sync failed", exc_info=task.exception())
+
+    # -- connections
+
+    async def _dial(self, peer: int) -> None:
+        try:
+            stream = await dial(self.addresses[peer])
+        # Every error is reported to the driver: a link whose dial never ended would wait for ever.
+        except Exception as error:
+            if not isinstance(error, ConnectionLost):
+                _log.error("a dial failed", exc_info=error)
+            self._driver.dial_failed(peer, str(error))
+            self._region.stepped()
+            return
+        number = self._driver.dialled(peer)
+        self._region.stepped()
+        if number is None:
+            await stream.close()
+        else:
+            await self._run(number, _Carried(stream, is_dialled=True))
+
+    async def _serve(self, stream: PeerStream) -> None:
+        if self._running:
+            await self._run(self._driver.accepted(), _Carried(stream, is_dialled=False))
+
+    async def _run(self, number: int, carried: _Carried) -> None:
+        """Carries one connection until either side ends it."""
+        self._carried[number] = carried
+        loop = asyncio.get_running_loop()
+        carried.tasks = [
+            loop.create_task(self._read(number, carried)),
+            loop.create_task(self._write(number, carried)),
+        ]
+        self._region.stepped()
+        text = "closed by the peer"
+        try:
+            done, _ = await asyncio.wait(carried.tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                error = None if task.cancelled() else task.exception()
+                if isinstance(error, ConnectionLost):
+                    text = str(error)
+                elif error is not None:
+                    text = f"failed: {error}"
+                    _log.error("a link failed", exc_info=error)
+        finally:
+            for task in carried.tasks:
+                task.cancel()
+            del self._carried[number]
+            self._driver.disconnected(number, text)
+            self._region.stepped()
+            await asyncio.gather(*carried.tasks, return_exceptions=True)
+            await carried.stream.close()
+
+    async def _read(self, number: int, carried: _Carried) -> None:
+        decode = decode_down if carried.is_dialled else decode_up
+        while True:
+            while not self._driver.reads_on(number):
+                carried.may_read.clear()
+                await carried.may_read.wait()
+            data = await carried.stream.receive()
+            if data is None:
+                return
+            try:
+                message: Message = decode(data)
+            except PeerError as error:
+                self._driver.malformed(number, error)
+            else:
+                self._driver.received(number, message, len(data))
+            self._region.stepped()
+
+    async def _write(self, number: int, carried: _Carried) -> None:
+        """Sends the messages of one connection.
+
+        It takes a message only when the transport has room, so that the blocks for a slow peer stay
+        on disk.
+        """
+        driver = self._driver
+        while True:
+            message = driver.next_message(number)
+            if message is not None:
+                data = encode(message, carried.is_dialled, driver.compression())
+                driver.sent(number, len(data))
+                await carried.stream.send(data)
+                self._region.stepped()
+            elif driver.is_over(number):
+                await carried.stream.finish()
+                return
+            else:
+                carried.may_send.clear()
+                await carried.may_send.wait()
