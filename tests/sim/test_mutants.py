@@ -106,7 +106,7 @@ def test_a_change_of_one_line_of_a_longer_expression() -> None:
     "path", ["crdt/spans.py", "region/engine/lifecycle.py", "region/storage/checkpoint.py"]
 )
 def test_mutants_of_the_product_are_other_programs_by_one_line(path: str) -> None:
-    source = (ROOT / path).read_text(encoding="utf-8")
+    source = (ROOT / "anabranch" / path).read_text(encoding="utf-8")
     found = mutants_of(path, source)
     assert len(found) > 50
     assert len({mutant.key() for mutant in found}) == len(found)
@@ -146,8 +146,9 @@ def tree(folder: Path) -> Path:
         "region/engine/c.py": 50,
         "region/storage/d.py": 0,
     }.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(
+        path = folder / "anabranch" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(
             "def f():\n" + "".join(f"    x{number} = True\n" for number in range(count)),
             encoding="utf-8",
         )
@@ -304,7 +305,7 @@ def test_third() -> None:
 
 
 def verdict_on(mutant: Mutant, suite: Suite) -> Verdict:
-    with mutated(suite.tree / mutant.path, mutant.apply):
+    with mutated(suite.tree / "anabranch" / mutant.path, mutant.apply):
         return suite.verdict()
 
 
@@ -375,7 +376,7 @@ def test_mutants_are_judged_in_the_compiled_build(
         "if number is not None:": "the compiler",
         "return number // 1": "tests/crdt/test_halves.py::test_half",
     }
-    mutants = mutants_of("anabranch/crdt/halves.py", HALF_OR_NOTHING)
+    mutants = mutants_of("crdt/halves.py", HALF_OR_NOTHING)
     for judged in [Judged(mutant) for mutant in mutants if mutant.after in verdicts]:
         judges.judge(judged)
         assert judged.tests == "killed" and judged.by == verdicts.pop(judged.mutant.after)

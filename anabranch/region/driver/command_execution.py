@@ -243,7 +243,7 @@ class CommandExecution:
             self._follow_elsewhere(session, parser, out)
 
     def _follow_run(self, session: Session, parser: RequestParser, out: list[bytes]) -> None:
-        """Executes the adds that follow the last command, if it began a run (`engine/adds.py`).
+        """Executes the adds that follow the last command, if it began a run (`region/engine/adds.py`).
 
         Appends their replies to `out`.
         """

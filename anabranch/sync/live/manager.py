@@ -19,7 +19,7 @@ _log: Final = logging.getLogger("anabranch.sync")
 
 
 class Driver(Protocol):
-    """The part that decides, as sync uses it. See `region.driver.Driver`."""
+    """The part that decides, as sync uses it. See `region.driver.driver.Driver`."""
 
     def dialled(self, peer: int) -> Optional[int]: ...
     def dial_failed(self, peer: int, text: str) -> None: ...
