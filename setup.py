@@ -45,6 +45,7 @@ COMPILED = [
     "anabranch/sim/twin/*.py",
     "anabranch/sim/rules.py",
     "anabranch/sim/replies.py",
+    "anabranch/sim/unrolled.py",
 ]
 INTERPRETED = {"anabranch/sim/world/draining.py", "anabranch/sim/world/vfs.py"}
 OPT_LEVEL = os.environ.get("ANABRANCH_OPT_LEVEL", "3")

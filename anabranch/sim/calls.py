@@ -70,6 +70,34 @@ class Facts(NamedTuple):
     pending_bytes: int
 
 
+class Following:
+    """The commands of a batch after the first one, `count` of them, as the parser packed them.
+
+    They differ from the first one in the word at the index `word`, which `words` has for each, and
+    in each second word from `first_value` on (0: in none). `data` has these values: as entries of a
+    run (`as_entries`, see `crdt/adds.py`), or as `encode_values` has them, with the place where
+    those of each command end in `ends`. There may be more in `words`, `data` and `ends`.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        word: int,
+        first_value: int,
+        as_entries: bool,
+        words: list[bytes],
+        data: bytes,
+        ends: list[int],
+    ) -> None:
+        self.count: Final = count
+        self.word: Final = word
+        self.first_value: Final = first_value
+        self.as_entries: Final = as_entries
+        self.words: Final = words
+        self.data: Final = data
+        self.ends: Final = ends
+
+
 class Call:
     """One call. Which fields have a value depends on `kind`.
 
@@ -81,7 +109,8 @@ class Call:
       `facts`, after the call; `settings`, the values in force.
     - start: `how` as in `Began`; `facts.position` is what was found on the disk, `issued` is what
       the start issued.
-    - execute: `session`, `argv`, `reply`.
+    - execute: `session`; `argv`, the first command of a batch; `following`, those after it that the
+      region has taken (None without any); `replies`. `sim.unrolled` has each command and its reply.
     - disconnect: `session`.
     - merge: `source`, `blocks`, `is_taken` (the link is not down and the peer not lost).
     - join: `source`, `is_taken`, `cut`, the number of the cut that is joined (0: unknown).
@@ -97,6 +126,7 @@ class Call:
         "blocks",
         "cut",
         "facts",
+        "following",
         "heard",
         "how",
         "is_taken",
@@ -106,7 +136,7 @@ class Call:
         "now_ms",
         "position",
         "region",
-        "reply",
+        "replies",
         "rows",
         "session",
         "settings",
@@ -138,7 +168,8 @@ class Call:
         self.how = ""
         self.session = 0
         self.argv: tuple[bytes, ...] = ()
-        self.reply: Reply = None
+        self.following: Optional[Following] = None
+        self.replies: list[Reply] = []
         self.source = 0
         self.blocks: list[Block] = []
         self.is_taken = True

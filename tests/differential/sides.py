@@ -12,7 +12,7 @@ from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings
 from anabranch.region.resp.encoder import encode
 from tests.differential.replies import Incomplete, Typed, read
-from tests.support.engines import single
+from tests.support.engines import execute, single
 
 PATIENCE_S = 10.0
 REGION_ID = 1
@@ -122,7 +122,7 @@ class Ours:
         """Executes a command in the session of that name."""
         session = self.session(name)
         assert not session.waiting, "the server feeds a waiting session no commands"
-        self._take(session, self.engine.execute(session, words, self.now_ms()))
+        self._take(session, execute(self.engine, session, words, self.now_ms()))
         self.step()
 
     def step(self) -> None:

@@ -23,7 +23,7 @@ from anabranch.region.engine.settings import Settings
 from anabranch.region.resp.encoder import encode
 from tests.differential.replies import read, show
 from tests.differential.script import split
-from tests.support.engines import answer_questions, single
+from tests.support.engines import answer_questions, execute, single
 
 HERE = Path(__file__).parent
 FOLDERS = [HERE.parent / "differential" / "cases", HERE / "cases"]
@@ -54,7 +54,7 @@ class Player:
                 f"127.0.0.1:{port}", "127.0.0.1:7001", self.now_ms
             )
             if self.protocol == 3:
-                self.engine.execute(self.sessions[name], [b"HELLO", b"3"], self.now_ms)
+                execute(self.engine, self.sessions[name], [b"HELLO", b"3"], self.now_ms)
         return self.sessions[name]
 
     def command(self, name: str, words: list[bytes]) -> list[str]:
@@ -65,7 +65,7 @@ class Player:
             del self.sessions[name]
             session = self.session(name)
         self.now_ms += 1
-        reply = self.engine.execute(session, words, self.now_ms)
+        reply = execute(self.engine, session, words, self.now_ms)
         self.said = []
         self._take(name, reply)
         self._step()

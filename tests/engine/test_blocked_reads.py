@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.review.support import Place, cluster
+from tests.support.engines import execute
 
 
 def blocked(place: Place, *words: str) -> int:
@@ -111,7 +112,7 @@ def test_a_region_is_quiet_unless_a_deadline_is_near() -> None:
 def test_a_region_with_work_for_its_ticks_is_not_quiet() -> None:
     (us,) = cluster(1)
     us.engine.tick(us.now_ms)
-    us.engine.execute(us.session, [b"XADD", b"s", b"*", b"f", b"v"], us.now_ms)
+    execute(us.engine, us.session, [b"XADD", b"s", b"*", b"f", b"v"], us.now_ms)
     assert not us.engine.is_quiet(20)  # It has to be committed.
     us.commit()
     assert not us.engine.is_quiet(20)  # The key has to be counted.

@@ -9,7 +9,7 @@ from anabranch.region.engine.replies import REPLY_LATER, ErrorReply
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings
 from tests.review.support import carry, cluster
-from tests.support.engines import single
+from tests.support.engines import execute, single
 
 
 def region(**settings: str) -> tuple[Engine, Session]:
@@ -24,7 +24,7 @@ def region(**settings: str) -> tuple[Engine, Session]:
 
 
 def add(engine: Engine, session: Session, now_ms: int = 1000) -> None:
-    engine.execute(session, [b"XADD", b"s", b"*", b"f", b"v"], now_ms)
+    execute(engine, session, [b"XADD", b"s", b"*", b"f", b"v"], now_ms)
 
 
 def commit(engine: Engine, now_ms: int) -> None:
@@ -61,7 +61,7 @@ def test_what_is_said_of_the_disk_wants_one() -> None:
     """
     for ask in (
         lambda engine, _: engine.attest(False, 1001),
-        lambda engine, session: engine.execute(session, [b"CRDT.VECTOR"], 1001),
+        lambda engine, session: execute(engine, session, [b"CRDT.VECTOR"], 1001),
     ):
         engine, session = region()
         add(engine, session)
@@ -74,8 +74,8 @@ def test_who_hung_up_is_not_answered() -> None:
     engine, session = region()
     other = engine.connect("127.0.0.1:6", "127.0.0.1:7", 1000)
     add(engine, session)
-    assert engine.execute(session, [b"CRDT.VECTOR"], 1001) is REPLY_LATER
-    assert engine.execute(other, [b"CRDT.VECTOR"], 1001) is REPLY_LATER
+    assert execute(engine, session, [b"CRDT.VECTOR"], 1001) is REPLY_LATER
+    assert execute(engine, other, [b"CRDT.VECTOR"], 1001) is REPLY_LATER
     engine.disconnect(session)
     commit(engine, 1002)
     assert [answer.session for answer in engine.take_replies()] == [other]
@@ -83,12 +83,12 @@ def test_who_hung_up_is_not_answered() -> None:
 
 def test_wait_answers_at_once_if_enough_peers_have_the_writes() -> None:
     us, eu, _ = cluster(3)
-    assert us.engine.execute(us.session, [b"WAIT", b"2", b"1000"], us.now_ms) == 2
+    assert execute(us.engine, us.session, [b"WAIT", b"2", b"1000"], us.now_ms) == 2
     us.ok("XADD", "s", "*", "f", "v")
-    assert us.engine.execute(us.session, [b"WAIT", b"1", b"1000"], us.now_ms) is REPLY_LATER
+    assert execute(us.engine, us.session, [b"WAIT", b"1", b"1000"], us.now_ms) is REPLY_LATER
     carry(us, eu)
     us.engine.acknowledged(2, dict(eu.engine.disk_vector), us.now_ms)
-    assert us.engine.execute(us.session, [b"WAIT", b"1", b"1000"], us.now_ms) == 1
+    assert execute(us.engine, us.session, [b"WAIT", b"1", b"1000"], us.now_ms) == 1
 
 
 def test_a_commit_carries_the_clock_of_its_last_row() -> None:
@@ -155,7 +155,7 @@ def test_a_writer_who_waits_for_others_can_be_unblocked(how: str, reply: object)
         session.session_id for session in us.engine.state.sessions.values() if session.waiting
     )
     words = [b"CLIENT", b"UNBLOCK", b"%d" % number, *([how.encode()] if how else [])]
-    assert us.engine.execute(other, words, us.now_ms) == 1
+    assert execute(us.engine, other, words, us.now_ms) == 1
     us.at(us.now_ms + 1)
     answers = [answer.reply for answer in us.engine.take_replies()]
     assert len(answers) == 1

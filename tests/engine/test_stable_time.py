@@ -11,7 +11,7 @@ from anabranch.region.engine.lifecycle import SERVING, STARTING
 from anabranch.region.engine.replies import REPLY_LATER
 from anabranch.region.engine.session import Session
 from tests.review.support import Place, ask_start, carry, cluster, sync, tell
-from tests.support.engines import single
+from tests.support.engines import execute, single
 
 
 def figures(place: Place) -> dict[str, str]:
@@ -142,11 +142,11 @@ def test_the_reply_waits_for_the_disk() -> None:
     at(3000, us, eu)
     us.engine.merge(eu.lacking({}), 2, 3000)
     us.engine.hear(eu.engine.gossip(), 3000)
-    assert us.engine.execute(us.session, [b"CRDT.STABLE"], 3000) is REPLY_LATER
+    assert execute(us.engine, us.session, [b"CRDT.STABLE"], 3000) is REPLY_LATER
     assert us.engine.take_replies() == []
     us.commit()
     assert [late.reply for late in us.engine.take_replies()] == [3000]
-    assert us.engine.execute(us.session, [b"CRDT.STABLE"], 3000) == 3000
+    assert execute(us.engine, us.session, [b"CRDT.STABLE"], 3000) == 3000
 
 
 def alone(now_ms: int) -> tuple[Engine, Session]:
@@ -160,15 +160,15 @@ def alone(now_ms: int) -> tuple[Engine, Session]:
 
 def test_a_region_alone_has_its_own_clock() -> None:
     engine, session = alone(1000)
-    assert engine.execute(session, [b"CRDT.STABLE"], 1000) == 1000
+    assert execute(engine, session, [b"CRDT.STABLE"], 1000) == 1000
     engine.tick(1150)
     assert not engine.wants_commit(1150)
     engine.tick(1200)
     assert engine.wants_commit(1200)
     assert engine.take_commit(1200) is not None
-    assert engine.execute(session, [b"CRDT.STABLE"], 1210) == 1000
+    assert execute(engine, session, [b"CRDT.STABLE"], 1210) == 1000
     engine.committed(1210)
-    assert engine.execute(session, [b"CRDT.STABLE"], 1210) == 1200
+    assert execute(engine, session, [b"CRDT.STABLE"], 1210) == 1200
 
 
 def test_a_region_that_has_committed_nothing_has_none() -> None:
@@ -197,7 +197,7 @@ def commits(engine: Engine, from_ms: int, to_ms: int) -> list[int]:
 def test_an_idle_region_commits_its_clock_rarely_until_somebody_asks() -> None:
     engine, session = alone(1000)
     assert commits(engine, 1000, 31_000) == [11_000, 21_000]
-    engine.execute(session, [b"CRDT.STABLE"], 31_000)
+    execute(engine, session, [b"CRDT.STABLE"], 31_000)
     asked = commits(engine, 31_000, 51_000)
     assert asked[:3] == [31_000, 31_200, 31_400]
     assert asked[-2:] == [40_800, 50_800], "nobody asks any more"
@@ -206,7 +206,7 @@ def test_an_idle_region_commits_its_clock_rarely_until_somebody_asks() -> None:
 
 def test_a_clock_that_stands_still_is_not_committed_again() -> None:
     engine, session = alone(100_000)
-    engine.execute(session, [b"CRDT.STABLE"], 100_000)
+    execute(engine, session, [b"CRDT.STABLE"], 100_000)
     engine.state.clock.read(50_000)
     assert commits(engine, 50_000, 70_000) == []
 

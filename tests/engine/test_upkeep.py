@@ -8,7 +8,7 @@ from anabranch.region.engine.settings import Settings
 from anabranch.region.engine.upkeep import Upkeep
 from tests.engine.test_connection import pairs_of
 from tests.review.support import Place, carry, cluster, sync, tell
-from tests.support.engines import single
+from tests.support.engines import execute, single
 
 
 def one_of(us: Place) -> Upkeep:
@@ -164,7 +164,7 @@ def test_time_alone_works_off_all_that_an_expired_key_leaves() -> None:
         [b"XGROUP", b"CREATE", b"s", b"g", b"0"],
         [b"PEXPIRE", b"s", b"5"],
     ):
-        engine.execute(session, words, 1000)
+        execute(engine, session, words, 1000)
     for now_ms in range(1001, 70_000, 500):
         engine.tick(now_ms)
         commit = engine.take_commit(now_ms)

@@ -21,6 +21,7 @@ from anabranch.region.live import starting
 from anabranch.sync.session.log_requests import ReadLog
 from anabranch.sync.session.messages import Message
 from tests.storage.direct import DirectDatabase, new_disk
+from tests.support.engines import execute
 
 T = TypeVar("T")
 
@@ -100,7 +101,7 @@ class Place:
 
     def run(self, *words: str) -> Reply:
         argv = [word.encode() for word in words]
-        return listed(self.engine.execute(self.session, argv, self.clock.now))
+        return listed(execute(self.engine, self.session, argv, self.clock.now))
 
     def step(self) -> None:
         """Steps until a step hands out nothing to be done."""

@@ -28,7 +28,7 @@ from anabranch.sync.session.handshake import LinkLimits
 from anabranch.sync.session.links import PeerConnection
 from anabranch.sync.session.receiver import Receiver
 from anabranch.sync.session.start_asking import StartAsking
-from tests.support.engines import engine_on
+from tests.support.engines import engine_on, execute
 
 # The meta rows of `StableTime`, in the order of its arguments.
 _STABLE_ROWS = ("id_floor", "patience", "lost_at")
@@ -114,7 +114,7 @@ class Place:
     def __call__(self, *words: object) -> Reply:
         """Runs a command; what waits for the disk is committed and answered."""
         argv = [word if isinstance(word, bytes) else str(word).encode() for word in words]
-        reply = self.engine.execute(self.session, argv, self.now_ms)
+        reply = execute(self.engine, self.session, argv, self.now_ms)
         if isinstance(reply, ReplyLater) and self.engine.state.outbox.held:
             self.commit()
             return listed(self.engine.take_replies()[-1].reply)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from anabranch.region.engine.replies import ErrorReply
 from anabranch.sim.twin.replies import shown
 from tests.review.support import Place, cluster
+from tests.support.engines import execute
 
 
 def _clock_on_disk(place: Place) -> int:
@@ -78,7 +79,7 @@ def test_member_lost_is_answered_when_it_is_on_disk() -> None:
     Otherwise the operator would find the region waiting again.
     """
     us = cluster(3)[0]
-    us.engine.execute(us.session, [b"CRDT.MEMBER", b"LOST", b"ap"], 2000)
+    execute(us.engine, us.session, [b"CRDT.MEMBER", b"LOST", b"ap"], 2000)
     assert not us.engine.take_replies()
     us.commit()
     assert us.meta["lost"] == b"3"

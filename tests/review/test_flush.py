@@ -5,6 +5,7 @@ from __future__ import annotations
 from anabranch.region.engine.replies import NULL_ARRAY, ReplyLater
 from tests.review.support import Place, carry, cluster, code
 from tests.review.test_random import counted
+from tests.support.engines import execute
 
 
 def filled(us: Place) -> None:
@@ -61,15 +62,15 @@ def test_readers_and_watchers_notice() -> None:
     filled(us)
     reader = us.engine.connect("test", "test", us.now_ms)
     words = [b"XREADGROUP", b"GROUP", b"g", b"d", b"BLOCK", b"0", b"STREAMS", b"jobs", b">"]
-    assert isinstance(us.engine.execute(reader, words, us.now_ms), ReplyLater)
+    assert isinstance(execute(us.engine, reader, words, us.now_ms), ReplyLater)
     watcher = us.engine.connect("test", "test", us.now_ms)
-    us.engine.execute(watcher, [b"WATCH", b"pairs"], us.now_ms)
+    execute(us.engine, watcher, [b"WATCH", b"pairs"], us.now_ms)
     us.ok("FLUSHALL")
     us.commit()
     (answer,) = [one for one in us.engine.take_replies() if one.session is reader]
     assert code(answer.reply) == "NOGROUP"
-    us.engine.execute(watcher, [b"MULTI"], us.now_ms)
-    assert us.engine.execute(watcher, [b"EXEC"], us.now_ms) is NULL_ARRAY
+    execute(us.engine, watcher, [b"MULTI"], us.now_ms)
+    assert execute(us.engine, watcher, [b"EXEC"], us.now_ms) is NULL_ARRAY
 
 
 def test_a_restart_after_a_flush_finds_nothing() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from anabranch.region.engine.lifecycle import RECOVERY, SERVING, STARTING
 from anabranch.region.engine.replies import NULL_ARRAY, QUEUED, ReplyLater
 from tests.review.support import Place, carry, cluster, code
+from tests.support.engines import execute
 
 
 def test_a_transaction_refused_in_recovery_is_over() -> None:
@@ -50,8 +51,8 @@ def test_a_snapshot_that_takes_one_entry_and_brings_another_wakes_readers() -> N
     carry(us, eu)
     last = eu.ids("x")[-1]
     assert isinstance(
-        eu.engine.execute(
-            eu.session, [b"XREAD", b"BLOCK", b"0", b"STREAMS", b"x", last.encode()], 1000
+        execute(
+            eu.engine, eu.session, [b"XREAD", b"BLOCK", b"0", b"STREAMS", b"x", last.encode()], 1000
         ),
         ReplyLater,
     )

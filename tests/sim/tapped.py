@@ -25,7 +25,7 @@ from anabranch.sim.calls import Call
 from anabranch.sim.history import Setup
 from anabranch.sim.twin.judge import Twin
 from anabranch.sim.world.tap import TappedEngine
-from anabranch.sim.world.watchers import CallWatcher
+from tests.support.engines import execute
 
 NAMES = {1: "us", 2: "eu", 3: "ap"}
 NOW_MS = 1000
@@ -55,7 +55,7 @@ def new_state(
     )
 
 
-class Tapped(CallWatcher):
+class Tapped:
     """One region. It is the watcher of its engine."""
 
     def __init__(self, twin: Twin, region: int, state: EngineState) -> None:
@@ -73,7 +73,7 @@ class Tapped(CallWatcher):
         self.session = self.engine.connect("test", "test", self.now_ms)
 
     def __call__(self, command: str) -> Reply:
-        return self.engine.execute(self.session, command.encode().split(), self.now_ms)
+        return execute(self.engine, self.session, command.encode().split(), self.now_ms)
 
     def ok(self, command: str) -> Reply:
         """The reply to a command that must succeed, with lists in place of entries."""
@@ -107,9 +107,6 @@ class Tapped(CallWatcher):
         self.commit()
 
     # -- the watcher
-
-    def follows_calls(self) -> bool:
-        return True
 
     def called(self, call: Call) -> None:
         call.at_ms = self.now_ms

@@ -23,7 +23,7 @@ from anabranch.sim.load.synchronous import SynchronousWriter
 from anabranch.sim.load.transactions import WRONG, Transactor
 from anabranch.sim.plan import ClientPlan
 from anabranch.sim.replies import entries_by_key, entry_ids, field_of
-from tests.support.engines import answer_questions, single
+from tests.support.engines import answer_questions, execute, single
 
 KEYS: Final = (b"a", b"b", b"c")
 REGIONS: Final = (1, 2, 3)
@@ -139,7 +139,7 @@ class Stage:
             self.hang_up(client)
             self.sessions[place] = self.engine.connect("client", "here", self.now_ms)
         session = self.sessions[place]
-        reply = self.engine.execute(session, list(argv), self.now_ms)  # type: ignore[arg-type]
+        reply = execute(self.engine, session, list(argv), self.now_ms)  # type: ignore[arg-type]
         until_ms = self.now_ms + client.patience_ms
         while isinstance(reply, ReplyLater):
             self.commit()

@@ -36,6 +36,7 @@ from anabranch.sim.world.faults import new_world
 from anabranch.sim.world.world import World
 from tests.sim.tapped import Tapped, new_state
 from tests.sim.test_twin import run_changed
+from tests.support.engines import execute
 
 REPLIES: list[Reply] = [
     None,
@@ -74,7 +75,7 @@ def test_a_tape_holds_no_password(tmp_path: Path) -> None:
         "XADD k * f v",
         "EXEC",
     ):
-        engine.execute(session, line.encode().split(), 1000)
+        execute(engine, session, line.encode().split(), 1000)
     writer.close()
     (tape,) = tape_files(tmp_path)
     written = tape.read_bytes()
@@ -130,7 +131,7 @@ def use(us: Taped, eu: Taped, times: int) -> None:
     """Clients of two regions add, read, acknowledge, wait, and use transactions."""
     reader = us.engine.connect("reader", "test", us.now_ms)
     us("XGROUP CREATE k g 0 MKSTREAM")
-    us.engine.execute(reader, b"XREAD BLOCK 0 STREAMS other $".split(), us.now_ms)
+    execute(us.engine, reader, b"XREAD BLOCK 0 STREAMS other $".split(), us.now_ms)
     for number in range(times):
         us.ok(f"XADD k MAXLEN ~ 50 * t {number}")
         us.ok("XREADGROUP GROUP g c COUNT 2 STREAMS k >")
@@ -195,8 +196,8 @@ def test_a_wrong_reply_is_told_with_what_came_before_it(tmp_path: Path) -> None:
     take = us.writer._take
 
     def lying(call: Call) -> None:
-        if call.argv[:1] == (b"XLEN",) and call.reply == 3:
-            call.reply = 4
+        if call.argv[:1] == (b"XLEN",) and call.replies == [3]:
+            call.replies = [4]
         take(call)
 
     us.writer._take = lying  # type: ignore[method-assign]

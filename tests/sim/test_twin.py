@@ -68,7 +68,7 @@ def copied(
         call.settings,
     )
     for name in (
-        *("start", "at_ms", "how", "session", "argv", "reply", "source", "blocks"),
+        *("start", "at_ms", "how", "session", "argv", "following", "replies", "source", "blocks"),
         *("is_taken", "cut", "heard", "position"),
     ):
         setattr(one, name, getattr(call, name))
@@ -106,9 +106,13 @@ def test_the_twin_is_silent_when_nothing_is_changed() -> None:
 
 def test_a_wrong_reply_is_reported() -> None:
     def make(call: Call) -> Optional[Call]:
-        if call.kind == calls.EXECUTE and call.argv[0] == b"XLEN" and isinstance(call.reply, int):
+        if (
+            call.kind == calls.EXECUTE
+            and call.argv[0] == b"XLEN"
+            and isinstance(call.replies[0], int)
+        ):
             changed = copied(call)
-            changed.reply = call.reply + 1
+            changed.replies = [call.replies[0] + 1]
             return changed
         return None
 
@@ -124,9 +128,10 @@ def test_a_wrong_reply_is_reported() -> None:
 def test_an_entry_that_a_range_leaves_out_is_reported() -> None:
     def make(call: Call) -> Optional[Call]:
         if call.kind == calls.EXECUTE and call.argv[0] in (b"XRANGE", b"XREVRANGE"):
-            if isinstance(call.reply, list) and len(call.reply) > 1:
+            reply = call.replies[0]
+            if isinstance(reply, list) and len(reply) > 1:
                 changed = copied(call)
-                changed.reply = call.reply[:-1]
+                changed.replies = [reply[:-1]]
                 return changed
         return None
 
@@ -194,7 +199,7 @@ def test_a_region_is_judged_no_more_after_its_first_mismatch() -> None:
     def make(call: Call) -> Optional[Call]:
         if call.region == 1 and call.kind == calls.EXECUTE and call.argv[0] == b"XADD":
             changed = copied(call)
-            changed.reply = 7
+            changed.replies = [7]
             return changed
         return None
 

@@ -26,6 +26,7 @@ from anabranch.region.storage.checkpoint import Checkpointer
 from anabranch.sim.world.vfs import run
 from tests.storage import dump
 from tests.storage.direct import DirectDatabase, copy_of, new_disk, position_for
+from tests.support.engines import execute
 
 NAMES = {"us": 1, "eu": 2, "ap": 3}
 KEYS = [b"k1", b"k2", b"k3"]
@@ -299,7 +300,7 @@ class Region:
 
     def say(self, *words: object) -> Any:
         argv = [word if isinstance(word, bytes) else str(word).encode() for word in words]
-        reply = self.engine.execute(self.session, argv, self.cluster.clock.wall_ms)
+        reply = execute(self.engine, self.session, argv, self.cluster.clock.wall_ms)
         self.engine.take_replies()
         return listed(reply)
 

@@ -38,6 +38,7 @@ from tests.storage import dump
 from tests.storage.histories import Cluster
 from tests.storage.region import Region as SteppedRegion
 from tests.storage.region import config_of
+from tests.support.engines import execute
 from tests.support.loop import until
 
 ALONE = {"us": 1}
@@ -166,8 +167,8 @@ async def test_a_commit_that_fails_is_retried_and_nobody_is_told_that_it_failed(
     # It refuses all further writes.
     assert await (await connect(region)).say("XLEN k") == b""
     session = region.driver.engine.connect("", "", now_ms())
-    refused = region.driver.engine.execute(
-        session, [b"XADD", b"k", b"*", b"f", b"refused"], now_ms()
+    refused = execute(
+        region.driver.engine, session, [b"XADD", b"k", b"*", b"f", b"refused"], now_ms()
     )
     assert (
         isinstance(refused, ErrorReply)

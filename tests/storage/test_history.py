@@ -16,6 +16,7 @@ from anabranch.region.storage import key_index
 from anabranch.region.storage.key_index import KeyIndex
 from tests.storage.direct import new_disk
 from tests.storage.region import Clock, Region, late_reply
+from tests.support.engines import execute
 from tests.support.replies import plain
 
 START_MS = 1_000_000
@@ -44,7 +45,7 @@ class Us:
         argv = [word.encode() if isinstance(word, str) else word for word in words]
         self.cluster.clock.passes(1)
         engine = self.region.engine
-        reply = engine.execute(self.region.session, argv, self.cluster.clock.wall_ms)
+        reply = execute(engine, self.region.session, argv, self.cluster.clock.wall_ms)
         self.region.commit_all()
         if isinstance(reply, ReplyLater):
             reply = late_reply(self.region)
@@ -174,13 +175,13 @@ def test_an_answer_tells_nothing_after_its_question(command: str) -> None:
     us = Us()
     us.call("XGROUP", "CREATE", "k", "g", "0", "MKSTREAM")
     engine, region, now_ms = us.region.engine, us.region, us.cluster.clock.wall_ms
-    engine.execute(region.session, [b"XADD", b"k", b"5-*", b"a", b"1"], now_ms)
+    execute(engine, region.session, [b"XADD", b"k", b"5-*", b"a", b"1"], now_ms)
     asker = engine.connect("", "", now_ms)
-    asked = engine.execute(asker, [command.encode(), b"k"], now_ms)
+    asked = execute(engine, asker, [command.encode(), b"k"], now_ms)
     assert isinstance(asked, ReplyLater)
     read = [b"XREADGROUP", b"GROUP", b"g", b"c", b"STREAMS", b"k", b">"]
     for words in (read, [b"XADD", b"k", b"6-*", b"a", b"2"], [b"DEL", b"k"]):
-        engine.execute(region.session, words, now_ms)
+        execute(engine, region.session, words, now_ms)
     region.commit_all()
     reply = plain(late_reply(region), "utf-8")
     assert reply["vector"] == [1, 2]
@@ -203,7 +204,7 @@ def test_an_answer_tells_nothing_after_its_question(command: str) -> None:
 def test_wrong_words_are_refused(words: tuple[str, ...]) -> None:
     us = Us()
     argv = [word.encode() for word in words]
-    assert isinstance(us.region.engine.execute(us.region.session, argv, START_MS), ErrorReply)
+    assert isinstance(execute(us.region.engine, us.region.session, argv, START_MS), ErrorReply)
 
 
 def test_retention_is_told() -> None:

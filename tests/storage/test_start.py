@@ -29,6 +29,7 @@ from tests.storage import dump
 from tests.storage.direct import DirectDatabase, copy_of
 from tests.storage.histories import Cluster
 from tests.storage.region import Clock, Found, Region, config_of
+from tests.support.engines import execute
 
 ALONE = {"us": 1}
 PAIR = {"us": 1, "eu": 2}
@@ -256,7 +257,7 @@ async def test_pages_of_the_file_are_damaged(tmp_path: Path) -> None:
     engine.tick(1000)
     session = engine.connect("", "", 1000)
     for number in range(200):
-        engine.execute(session, [b"XADD", b"k", b"*", b"f", b"x" * 300], 1000 + number)
+        execute(engine, session, [b"XADD", b"k", b"*", b"f", b"x" * 300], 1000 + number)
         engine.want_commit()
         transaction = driver.step().transaction
         assert transaction is not None and transaction.commit is not None
@@ -396,7 +397,7 @@ def test_restored_begins_a_recovery_at_once() -> None:
         == found.engine.state.lifecycle.recovery
     )
     session = found.engine.connect("", "", 7000)
-    reply = found.engine.execute(session, [b"XADD", b"k", b"*", b"f", b"v"], 7000)
+    reply = execute(found.engine, session, [b"XADD", b"k", b"*", b"f", b"v"], 7000)
     assert isinstance(reply, ErrorReply) and reply.message.startswith("READONLY ")
 
 

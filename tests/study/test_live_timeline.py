@@ -25,6 +25,7 @@ from tests.storage.direct import position_for
 from tests.study.drawings import overlaps, parsed, texts
 from tests.study.test_explanation import NAMES, Cluster
 from tests.study.test_layout import check_dots
+from tests.support.engines import execute
 
 REGIONS = ("us", "eu", "ap")
 
@@ -50,7 +51,7 @@ class Live(Cluster):
         """Performs a command, which may be refused: a deadline may just have passed."""
         region = self.regions[name]
         argv = [word.encode() for word in words]
-        region.engine.execute(region.session, argv, self.now_ms(name))
+        execute(region.engine, region.session, argv, self.now_ms(name))
         region.commit_all()
 
     def answer(self, name: str, key: str, part: Range, newest: int = 1000) -> Answer:

@@ -13,12 +13,13 @@ Reading order:
 - `settings`: the table of all settings, and their values.
 - `replies`: reply values and client errors.
 - `session`: the state of one client connection.
+- `batch`: commands that a client sent one after the other, and that are alike.
 - `table`: the classes of the command table.
 - `registry`: the command table.
 - `refused`: commands of Redis that a region refuses with a reason.
 - `dispatch`: the checks before a command runs, and the queue of MULTI.
 - `commands`: the command handlers.
-- `adds`: runs of adds, which follow each other in a client's input.
+- `adds`: adds that follow an XADD in a client's input, and are executed with it.
 - `writer`: the only way to issue effects and local records.
 - `journal`: the open block, and the rows that wait for a commit.
 - `rows`: the rows of the effect log, and commits.

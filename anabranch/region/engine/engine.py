@@ -11,8 +11,7 @@ from __future__ import annotations
 from typing import Final, Optional
 
 from anabranch.region.engine import dispatch, gossiping, rounds
-from anabranch.region.engine.adds import AddedIds
-from anabranch.region.engine.commands.adding import add_elsewhere
+from anabranch.region.engine.batch import Batch
 from anabranch.region.engine.contents import KEYS_PER_TICK
 from anabranch.region.engine.lifecycle import LOST, RECOVERY, SERVING
 from anabranch.region.engine.outbox import LateReply, LinkRequest
@@ -22,7 +21,6 @@ from anabranch.region.engine.rows import Commit
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.slow_log import shown_arguments
 from anabranch.region.engine.state import EngineState
-from anabranch.region.engine.table import Command
 
 
 class Engine(PeerCalls):
@@ -37,13 +35,13 @@ class Engine(PeerCalls):
             for one in (command, *command.subcommands.values())
             if not command.shows_data
         )
-        # The names of commands that `execute_many` executes together.
-        self.gathered: Final = frozenset(
-            name
+        # The shapes of batches by the first word of their commands, as clients write it.
+        self.shapes: Final = {
+            name: [kind.shape for kind in command.many]
             for command in state.commands.values()
-            if command.many is not None
+            if command.many
             for name in (command.key, command.key.lower())
-        )
+        }
         self._next_session_id = 1
 
     # -- clients
@@ -65,128 +63,30 @@ class Engine(PeerCalls):
         self.state.waiting.forget(session)
         self.state.outbox.forget(session)
 
-    def _begin(self, session: Session, now_ms: int) -> None:
-        """A client sends commands: reads the clock and changed settings, and ends a run of adds."""
+    def execute_batch(self, session: Session, batch: Batch, now_ms: int) -> tuple[list[Reply], int]:
+        """Runs the first command of a batch, and as many of those after it as go with it.
+
+        Returns the replies, in order, and how many commands it has taken, the first one at least.
+        The caller gives the others again. Client errors are error replies. The only reply that
+        stands for several commands is `AddedIds`. For REPLY_LATER, which comes alone, the reply
+        comes through `take_replies`.
+        """
         state = self.state
         if now_ms != state.clock.read_ms:
             state.clock.read(now_ms)
         if state.settings.changes != state.cached.seen:
             state.refresh_settings()
         session.active_ms = state.clock.now_ms
-        state.writer.run.end()
-
-    def execute(self, session: Session, argv: list[bytes], now_ms: int) -> Reply:
-        """Runs one command and returns its reply.
-
-        Client errors are error replies. For REPLY_LATER the reply comes through `take_replies`.
-        """
-        state = self.state
-        self._begin(session, now_ms)
         mode = session.reply_mode
         if mode == "skip":
             session.reply_mode = "skipping"  # The command itself may set another mode.
-        reply = self._dispatch(session, argv)
-        if isinstance(reply, ErrorReply):
-            state.statistics.count_error(reply)
-        if mode != "on":
-            reply = dispatch.silenced(session, reply)
-        return reply
-
-    def execute_many(
-        self, session: Session, argv: list[bytes], last_words: list[bytes], now_ms: int
-    ) -> list[Reply]:
-        """Runs a command, and those that a client sent after it and that are like it.
-
-        They differ from it in their last word only. Their replies and what they change are those
-        that they would have one after the other. Returns the replies of as many as were executed,
-        of the first at least.
-        """
-        state = self.state
-        command = state.commands.get(argv[0].upper())
-        if (
-            command is None
-            or command.many is None
-            or not session.authenticated
-            or session.reply_mode != "on"
-            or session.transaction.queued is not None
-        ):
-            return [self.execute(session, argv, now_ms)]
-        self._begin(session, now_ms)
-        admitted = dispatch.admit(state, session, argv)
-        if isinstance(admitted, Command):
-            replies = dispatch.run_many(state, admitted, session, argv, last_words)
-            self._settle()
-        else:
-            replies = [admitted]
+        replies, taken = self._dispatch(session, batch)
         for reply in replies:
             if isinstance(reply, ErrorReply):
                 state.statistics.count_error(reply)
-        return replies
-
-    def adds_may_follow(self, session: Session, input_bytes: int) -> tuple[int, int, int]:
-        """How many adds that follow the last command may be issued by `follow` (`RunOfAdds`).
-
-        Also returns the index of their first value in the words of the command, and that of their
-        iid. The last is -1 for plain adds, and 0 if the iid is made of the fields; if it is not -1,
-        `follow_idempotent` issues the adds.
-        """
-        run = self.state.writer.run
-        count = run.may_follow(session, self.state.waiting.reads, input_bytes)
-        return count, run.first_value, run.iid_at
-
-    def follow(self, session: Session, data: bytes, count: int) -> AddedIds:
-        """Issues adds that follow the last command of the session, and returns their IDs.
-
-        `data` holds them, encoded as `crdt/adds.py` says. `adds_may_follow` allowed as many.
-        """
-        added = self.state.writer.run.follow(data, count)
-        self._end_run(session, count)
-        return added
-
-    def follow_idempotent(
-        self, session: Session, data: bytes, ends: list[int], iids: list[bytes]
-    ) -> AddedIds:
-        """As `follow`, for idempotent adds; the entry of each ends at one of `ends`.
-
-        `iids` is empty if the iids are made of the fields. An add whose pair may be known here is
-        not issued, nor are those after it: `AddedIds.count` says how many were.
-        """
-        added = self.state.writer.run.follow_idempotent(data, ends, iids)
-        if added.count:
-            self._end_run(session, added.count)
-        return added
-
-    def adds_may_go_elsewhere(self, session: Session, input_bytes: int) -> int:
-        """Whether `follow_elsewhere` may issue adds like the last command, but to other keys.
-
-        Returns the index of their first value in the words of the command; 0: it may not.
-        """
-        run = self.state.writer.run
-        may = run.may_go_elsewhere(session, self.state.waiting.reads, input_bytes)
-        return run.first_value if may else 0
-
-    def follow_elsewhere(
-        self, session: Session, keys: list[bytes], data: bytes, ends: list[int]
-    ) -> list[bytes]:
-        """Issues adds to these keys that follow the last command of the session.
-
-        `data` holds their values, encoded; those of each end at one of `ends`. Returns the replies
-        of those that it issued. An add that makes its key is not issued, nor are those after it.
-        """
-        names = self.state.writer.run.names
-        replies = add_elsewhere(self.state, names, keys, data, ends)
-        if replies:
-            self._end_run(session, len(replies))
-        return replies
-
-    def _end_run(self, session: Session, count: int) -> None:
-        """So many adds were issued after the last command of the session."""
-        state = self.state
-        state.statistics.commands += count
-        state.statistics.calls["xadd"] += count
-        session.write_counter = state.keyspace.vector.get(self.region_id, 0)
-        state.journal.end_unit()
-        self._settle()
+        if mode != "on":
+            replies = [dispatch.silenced(session, reply) for reply in replies]
+        return replies, taken
 
     def note_slow(
         self,

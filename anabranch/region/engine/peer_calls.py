@@ -183,10 +183,7 @@ class PeerCalls(Steps):
             state.schedule.commit_wanted = True
         state.replication.snapshots_cut += 1
         made, self._cut_records = self._cut_records, None
-        return self._new_cut(made)
-
-    def _new_cut(self, made: Optional[SnapshotRecords]) -> SnapshotCut:
-        return SnapshotCut(self.state.keyspace, self.state.journal.position, made)
+        return SnapshotCut(state.keyspace, state.journal.position, made)
 
     # -- lives, starts and gossip
 

@@ -11,6 +11,7 @@ from typing import Final
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.vector import Vector
 from anabranch.region.engine import dispatch, idempotency
+from anabranch.region.engine.batch import Batch
 from anabranch.region.engine.lifecycle import SERVING
 from anabranch.region.engine.members import Member
 from anabranch.region.engine.questions import Questions
@@ -109,24 +110,27 @@ class Steps:
 
     # -- a command
 
-    def _dispatch(self, session: Session, argv: list[bytes]) -> Reply:
-        """Runs a command as a unit (S1.2), unless `dispatch.admit` already returned its reply."""
+    def _dispatch(self, session: Session, batch: Batch) -> tuple[list[Reply], int]:
+        """Runs the commands of a batch as units (S1.2); see `Engine.execute_batch`.
+
+        A command to which `dispatch.admit` already returned the reply is not run.
+        """
         state = self.state
-        admitted = dispatch.admit(state, session, argv)
+        admitted = dispatch.admit(state, session, batch.first)
         if not isinstance(admitted, Command):
-            return admitted
+            return [admitted], 1
         issued = state.journal.effects_issued
         try:
-            reply = dispatch.run(state, admitted, session, argv)
+            replies, taken = dispatch.run_batch(state, admitted, session, batch)
         except NotYet:
             session.waiting = True
-            state.waiting.for_start.append((session, argv))
-            return REPLY_LATER
+            state.waiting.for_start.append((session, batch.first))
+            return [REPLY_LATER], 1
         if state.journal.effects_issued != issued:
             session.write_counter = state.keyspace.vector.get(self.region_id, 0)
             state.journal.end_unit()
         self._settle()
-        return reply
+        return replies, taken
 
     # -- after every step
 
@@ -200,7 +204,7 @@ class Steps:
         """Runs the commands that waited for the start: they may issue effects, or are refused."""
         for session, argv in self.state.waiting.take_for_start():
             session.waiting = False
-            reply = self._dispatch(session, argv)
+            reply = self._dispatch(session, Batch(argv))[0][0]
             if isinstance(reply, ErrorReply):
                 self.state.statistics.count_error(reply)
             if not isinstance(reply, ReplyLater):

@@ -27,9 +27,10 @@ from anabranch.sim.twin.core import Run, TwinCore, named
 from anabranch.sim.twin.effects import Plain, plain
 from anabranch.sim.twin.history import check_history
 from anabranch.sim.twin.join import Frozen, join
-from anabranch.sim.twin.replies import Expected, Mismatch, check
+from anabranch.sim.twin.replies import Expected, Mismatch, check, in_words
 from anabranch.sim.twin.session import Session, StartNotOver, may_issue
 from anabranch.sim.twin.state import State, has_more, raise_to
+from anabranch.sim.unrolled import commands_of, replies_of
 
 
 class TwinRegion(TwinCore):
@@ -258,10 +259,22 @@ class TwinRegion(TwinCore):
         return self.sessions[number]
 
     def _execute(self, call: Call) -> None:
-        self.reply = call.reply
-        expected = self._dispatch(self.session(call.session), call.argv)
-        self.reply = None
-        check(expected, call.reply)
+        """Runs the commands of a batch one after the other."""
+        session, replies = self.session(call.session), replies_of(call)
+        commands = commands_of(call)
+        if len(replies) != len(commands):
+            raise Mismatch(f"answers {len(commands)} commands with {len(replies)} replies")
+        for place, argv in enumerate(commands):
+            self.reply = replies[place]
+            expected = self._dispatch(session, argv)
+            self.reply = None
+            try:
+                check(expected, replies[place])
+            except Mismatch as error:
+                if not place:
+                    raise
+                text = f"command {place + 1} of the batch, {in_words(argv)}: {error}"
+                raise Mismatch(text) from error
 
     def _dispatch(self, session: Session, argv: tuple[bytes, ...]) -> object:
         """Runs a command as a unit.

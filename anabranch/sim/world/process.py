@@ -19,21 +19,18 @@ from anabranch.region.driver.driver import Driver, TurnLimits
 from anabranch.region.driver.work import DiskTransaction, LogRead, Work
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.errors import Damaged, StorageError
-from anabranch.region.engine.outbox import LateReply
-from anabranch.region.engine.replies import Reply
 from anabranch.region.engine.rows import BlockRow, Commit
-from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
 from anabranch.region.live import starting
 from anabranch.region.live.database import Database
-from anabranch.sim.calls import Call
-from anabranch.sim.history import Committed, Moved, Vector, Words
+from anabranch.sim.history import Committed, Vector
 from anabranch.sim.world import inside
 from anabranch.sim.world.disk import Disk
 from anabranch.sim.world.environment import Environment
 from anabranch.sim.world.lines import ClientEvents, Lines
 from anabranch.sim.world.links import Dials, held_up
 from anabranch.sim.world.network import Endpoint, Network, Pipe
+from anabranch.sim.world.reports import Reports
 from anabranch.sim.world.scheduler import uniform
 from anabranch.sim.world.tap import TappedEngine
 from anabranch.sim.world.vfs import Opener, go_on, run
@@ -88,6 +85,7 @@ class SimulatedProcess(Endpoint):
         self._died: Final = died
         self.opener: Final = Opener(disk)
         self.lines: Final = Lines(environment, region_id, events, self.stepped)
+        self._reports: Final = Reports(environment, region_id, number, self.lines, clock)
         self.driver: Driver
         self._dials: Dials
         self._database: Database
@@ -111,7 +109,7 @@ class SimulatedProcess(Endpoint):
         self.lines.begin(self.driver)
 
     def _engine(self, state: EngineState) -> Engine:
-        return TappedEngine(state, self)
+        return TappedEngine(state, self._reports)
 
     def begin(self) -> None:
         """Tells the judges of the start, and begins to run."""
@@ -120,6 +118,7 @@ class SimulatedProcess(Endpoint):
         assert isinstance(engine, TappedEngine)
         self.first_life = engine.life
         inside.began(self._environment.counts, engine, self._clock.now_ms())
+        self._reports.begin(engine)
         engine.began()
         self.stepped()
         first_ms = uniform(self._draw, 1, self._environment.tick_ms)
@@ -431,70 +430,3 @@ class SimulatedProcess(Endpoint):
 
     def is_over(self, connection: int) -> bool:
         return self.driver.is_over(connection)
-
-    # -- events of the engine (see `EngineWatcher`)
-
-    def executed(self, session: Session, argv: Words, reply: Reply, before: Vector) -> None:
-        engine = self.driver.engine
-        self.lines.executed(
-            session,
-            argv,
-            reply,
-            before,
-            dict(engine.vector),
-            self._clock.now_ms(),
-            engine.state.clock.now_ms,
-        )
-
-    def moved(
-        self,
-        how: str,
-        before: Vector,
-        after: Vector,
-        learned: bool,
-        late: list[LateReply],
-        source: int,
-        blocks: tuple[tuple[int, int, int], ...],
-    ) -> None:
-        if late and self.lines.have_waited(late):
-            how = "waited"
-        self._environment.note(self.region_id, how, before, after)
-        clock_ms = self.driver.engine.state.clock.now_ms
-        now_ms = self._environment.scheduler.now_ms
-        event = Moved(
-            self.region_id,
-            self.number,
-            how,
-            before,
-            after,
-            now_ms,
-            clock_ms,
-            learned,
-            source,
-            blocks,
-        )
-        self._environment.events.moved(event)
-
-    def answered(self, late: LateReply, vector: Vector) -> None:
-        self.lines.answered(late, vector, self.driver.engine.state.clock.now_ms)
-
-    def follows_calls(self) -> bool:
-        return self._environment.events.follows_calls
-
-    def called(self, call: Call) -> None:
-        call.start = self.number
-        call.at_ms = self._environment.scheduler.now_ms
-        inside.called(self._environment.counts, self.driver.engine, call)
-        self._environment.events.called(call)
-
-    def new_cut(self) -> int:
-        return self._environment.new_cut()
-
-    def cut_sent(self, digest: bytes, cut: int) -> None:
-        self._environment.cuts[digest] = cut
-
-    def cut_of(self, digest: bytes) -> int:
-        return self._environment.cuts.get(digest, 0)
-
-    def failed(self, error: Exception) -> None:
-        self._environment.fault_found(f"{type(error).__name__}: {error}")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Final, Optional
 
+from anabranch.region.engine.batch import Batch
 from anabranch.region.engine.lifecycle import SERVING
 from anabranch.region.engine.replies import Reply, ReplyLater, listed
 from anabranch.region.engine.settings import Settings
@@ -269,7 +270,7 @@ class World:
             if not region.engine.members[gone.region_id].lost:
                 session = region.engine.connect("operator", "", region.now_ms())
                 words = [b"CRDT.MEMBER", b"LOST", gone.name.encode()]
-                region.engine.execute(session, words, region.now_ms())
+                region.engine.execute_batch(session, Batch(words), region.now_ms())
                 region.engine.disconnect(session)
                 region.stepped()
 
@@ -314,7 +315,7 @@ class World:
         region = self.regions[region_id]
         engine = region.engine
         session = engine.connect("judge", "", region.now_ms())
-        reply = engine.execute(session, list(argv), region.now_ms())
+        reply = engine.execute_batch(session, Batch(list(argv)), region.now_ms())[0][0]
         assert not isinstance(reply, ReplyLater), argv
         engine.disconnect(session)
         self.environment.counts.is_on = True

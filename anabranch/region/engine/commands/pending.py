@@ -15,6 +15,7 @@ from anabranch.crdt.pel_cursor import PelCursor
 from anabranch.crdt.pel_finder import PelFinder
 from anabranch.crdt.pel_slices import Pending
 from anabranch.crdt.stream import Stream
+from anabranch.region.engine.batch import Packed, Places, Shape
 from anabranch.region.engine.commands.arguments import (
     INT64_MAX,
     SYNTAX_ERROR,
@@ -30,10 +31,11 @@ from anabranch.region.engine.commands.groups import head_of
 from anabranch.region.engine.replies import NULL_ARRAY, CommandError, PendingReply, Reply, shown
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
-from anabranch.region.engine.table import Command
+from anabranch.region.engine.table import BATCH_MAX, Command, Kind
 
 # The `delivered_ms` of an entry that XCLAIM FORCE makes pending; it meets any min-idle-time.
 NEVER_DELIVERED: Final = -1
+_LAST_ID: Final = Places(3)
 
 
 def _find(state: EngineState, key: bytes, name: bytes) -> tuple[Optional[Stream], Optional[Group]]:
@@ -59,17 +61,22 @@ def xack(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     return len(entries)
 
 
-def xack_many(
-    state: EngineState, session: Session, argv: list[bytes], last_words: list[bytes]
-) -> list[Reply]:
-    """Several XACKs of one ID each, up to the first whose ID is not above those before it."""
+def _last_id(argv: list[bytes]) -> Optional[Places]:
+    """The place of the ID in an XACK of one ID."""
+    return _LAST_ID if len(argv) == 4 else None
+
+
+def xacks(
+    state: EngineState, session: Session, argv: list[bytes], packed: Packed
+) -> tuple[list[Reply], int]:
+    """XACKs of one ID each, up to the first whose ID is not above those before it."""
     stream, group = _find(state, argv[1], argv[2])
-    if stream is None or group is None or len(argv) != 4:
-        return [xack(state, session, argv)]
+    if stream is None or group is None:
+        return [xack(state, session, argv)], 1
     finder = PelFinder(group.delivery.pel)
     counts: list[Reply] = []
     known = 0
-    for text in (argv[3], *last_words):
+    for text in (argv[3], *packed.words):
         try:
             ms, seq = ids.halves(text)
         except ids.IdError as error:
@@ -81,12 +88,12 @@ def xack_many(
         finder.find(ms, seq)
         if counts and finder.found and not known:
             # Those before it change nothing, so they are answered even if a change is refused.
-            return counts
+            return counts, len(counts)
         counts.append(len(finder.found) - known)
         known = len(finder.found)
     if finder.found:
         state.writer.record(Removed(head_of(state, stream, group), finder.found))
-    return counts
+    return counts, len(counts)
 
 
 def xpending(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
@@ -358,7 +365,7 @@ COMMANDS: Final = [
         reply="integer",
         since="5.0.0",
         syntax="key group id [id ...]",
-        many=xack_many,
+        many=[Kind(Shape("acknowledgements", _last_id, BATCH_MAX), xacks)],
     ),
     Command(
         "xpending",
