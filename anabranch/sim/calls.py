@@ -73,6 +73,8 @@ class Facts(NamedTuple):
 class Following:
     """The commands of a batch after the first one, `count` of them, as the parser packed them.
 
+    `shape` names how they may differ (`region.engine.batch.Shape`).
+
     They differ from the first one in the word at the index `word`, which `words` has for each, and
     in each second word from `first_value` on (0: in none). `data` has these values: as entries of a
     run (`as_entries`, see `crdt/adds.py`), or as `encode_values` has them, with the place where
@@ -81,6 +83,7 @@ class Following:
 
     def __init__(
         self,
+        shape: str,
         count: int,
         word: int,
         first_value: int,
@@ -89,6 +92,7 @@ class Following:
         data: bytes,
         ends: list[int],
     ) -> None:
+        self.shape: Final = shape
         self.count: Final = count
         self.word: Final = word
         self.first_value: Final = first_value

@@ -93,6 +93,8 @@ class Vectors(LedgerJudge):
         self._stale: dict[int, Vector] = {region: {} for region in setup.regions}
         # Client → (region_id, time in ms, counter) of its last write.
         self._writes: dict[int, tuple[int, int, int]] = {}
+        # Number of a WAIT without an answer → the last write of its client before it.
+        self._waits: dict[int, tuple[int, int, int]] = {}
 
     # -- starts
 
@@ -155,6 +157,10 @@ class Vectors(LedgerJudge):
 
     def executed(self, operation: Operation) -> None:
         super().executed(operation)
+        if operation.argv[0].upper() == b"WAIT":
+            # Commands after it in a pipeline may write before the client has its answer.
+            written = self._writes.get(operation.client, (0, 0, 0))
+            self._waits[operation.number] = written
         region, after = operation.region, operation.after
         assert after is not None
         if after is operation.before and after is self.regions[region].now:
@@ -331,13 +337,14 @@ class Vectors(LedgerJudge):
 
     def lost(self, operation: Operation) -> None:
         self._writes.pop(operation.client, None)
+        self._waits.pop(operation.number, None)
 
     def _waited_for(self, operation: Operation, reply: int) -> None:
         """WAIT counts the regions that have the connection's writes on their disks.
 
         Only a write just before the WAIT is certainly one of its connection.
         """
-        region, at_ms, counter = self._writes.get(operation.client, (0, 0, 0))
+        region, at_ms, counter = self._waits.pop(operation.number, (0, 0, 0))
         if (region, at_ms) != (operation.region, operation.at_ms):
             return
         holders: list[int] = []

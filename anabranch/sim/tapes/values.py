@@ -288,6 +288,7 @@ def _put_following(out: bytearray, following: Optional[Following]) -> None:
     put_varint(out, following.count if following is not None else 0)
     if following is None:
         return
+    _put_text(out, following.shape)
     for number in (following.word, following.first_value, following.as_entries):
         put_varint(out, int(number))
     put_words(out, tuple(following.words))
@@ -301,10 +302,11 @@ def _read_following(reader: Reader) -> Optional[Following]:
     count = reader.varint()
     if not count:
         return None
+    shape = _read_text(reader)
     word, first_value, as_entries = [reader.varint() for _ in range(3)]
     words, data = list(read_words(reader)), reader.bytes_()
     ends = [reader.varint() for _ in range(reader.count())]
-    return Following(count, word, first_value, as_entries == 1, words, data, ends)
+    return Following(shape, count, word, first_value, as_entries == 1, words, data, ends)
 
 
 class CallReader:

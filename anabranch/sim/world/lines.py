@@ -44,11 +44,13 @@ class Line:
         # Operations without an answer, in order.
         self.unanswered: list[Operation] = []
         self.transaction: Optional[list[Words]] = None
-        # Commands that the region has not executed yet.
-        self.unsent = 0
+        # Commands that the client has sent and the region has not executed yet. `is_within`: it has
+        # executed others of the same pipeline.
+        self.sent: deque[Words] = deque()
+        self.is_within = False
 
     def is_idle(self) -> bool:
-        return not self.unanswered and not self.unsent
+        return not self.unanswered and not self.sent
 
 
 class ClientEvents(Protocol):
@@ -122,7 +124,7 @@ class Lines:
 
     def _break(self, line: Line) -> None:
         unanswered, line.unanswered = line.unanswered, []
-        line.unsent = 0
+        line.sent.clear()
         line.expected.clear()
         for operation in unanswered:
             self._events.lost(line, operation)
@@ -130,11 +132,23 @@ class Lines:
 
     # -- bytes
 
-    def send(self, line: Line, commands: list[Words]) -> None:
-        """The client sends commands in one pipeline."""
-        line.unsent += len(commands)
-        line.connection.received(b"".join([encoded(argv) for argv in commands]))
-        self.perform([line.connection])
+    def send(self, line: Line, commands: list[Words]) -> bytes:
+        """The client sends commands in one pipeline: returns the bytes that it sends."""
+        line.sent.extend(commands)
+        line.is_within = False
+        return b"".join([encoded(argv) for argv in commands])
+
+    def received(self, line: Line, data: bytes) -> None:
+        """The next bytes of a client arrive, if its connection is still open."""
+        if line.connection in self._by_connection:
+            line.connection.received(data)
+            self.perform([line.connection])
+
+    def count_within(self, event: str) -> None:
+        """An event has come: counts the pipelines of which a part is executed."""
+        within = sum(line.is_within for line in self.by_session.values())
+        if within:
+            self._environment.counters[f"pipeline:{event}"] += within
 
     def perform(self, connections: list[ClientConnection]) -> None:
         """Carries out the requests of connections: output, turns, ends."""
@@ -214,7 +228,12 @@ class Lines:
         line = self.by_session.get(session)
         if line is None:
             return
-        line.unsent -= 1
+        sent = line.sent.popleft() if line.sent else ()
+        if sent != argv:
+            self._environment.fault_found(
+                f"client {line.client.number} sent {sent!r}, and the region executed {argv!r}"
+            )
+        line.is_within = bool(line.sent)
         name = argv[0].upper()
         is_queued = line.session.transaction.queued is not None
         if is_queued and not isinstance(reply, ReplyLater):

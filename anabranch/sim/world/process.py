@@ -27,7 +27,7 @@ from anabranch.sim.history import Committed, Vector
 from anabranch.sim.world import inside
 from anabranch.sim.world.disk import Disk
 from anabranch.sim.world.environment import Environment
-from anabranch.sim.world.lines import ClientEvents, Lines
+from anabranch.sim.world.lines import ClientEvents, Line, Lines
 from anabranch.sim.world.links import Dials, held_up
 from anabranch.sim.world.network import Endpoint, Network, Pipe
 from anabranch.sim.world.reports import Reports
@@ -146,6 +146,7 @@ class SimulatedProcess(Endpoint):
     def end(self) -> None:
         """The process is dead; it does not notice."""
         self.is_running = False
+        self.lines.count_within("end of the process")
         self._disk.detach()
         self.opener.close()
 
@@ -212,6 +213,14 @@ class SimulatedProcess(Endpoint):
         return "" if error is None else str(error)
 
     # -- steps
+
+    def deliver(self, line: Line, data: bytes) -> None:
+        """Bytes of a client arrive."""
+        if self.is_running and self.is_paused:
+            self._environment.scheduler.after(self._environment.tick_ms, self.deliver, line, data)
+        elif self.is_running:
+            self.lines.received(line, data)
+            self.stepped()
 
     def stepped(self) -> None:
         """The driver was called: plans a step for this moment if one is due by the next tick."""
@@ -351,6 +360,7 @@ class SimulatedProcess(Endpoint):
         if commit is None:
             return
         self.told = commit.vector.get(self.region_id, 0)
+        self.lines.count_within("commit")
         rows = [row for row in commit.rows if isinstance(row, BlockRow)]
         own = [row.block for row in rows if row.source == 0]
         self._tell_committed(dict(commit.vector), own)

@@ -10,6 +10,7 @@ from typing import Final
 from anabranch.region.driver.clock import Clock
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.lifecycle import RECOVERY
+from anabranch.region.engine.replies import ErrorReply
 from anabranch.sim import calls
 from anabranch.sim.calls import Call, Vector
 from anabranch.sim.history import Moved
@@ -60,6 +61,7 @@ class Reports:
         """Tells of each command of a batch as if it had been executed alone."""
         after = call.facts.vector
         commands, own = commands_of(call), self._region_id
+        self._count(call, len(commands))
         # Commands after the first one move the own counter only.
         counter = after.get(own, 0) - issues_each(call) * (len(commands) - 1)
         for argv, reply in zip(commands, replies_of(call), strict=False):
@@ -70,6 +72,15 @@ class Reports:
             before = at
             counter += issues_each(call)
 
+    def _count(self, call: Call, size: int) -> None:
+        """Counts a batch by its shape, and by its size in powers of two."""
+        if call.following is not None:
+            counters = self._environment.counters
+            counters[f"batch:{call.following.shape}"] += 1
+            counters[f"batch:of {1 << (size.bit_length() - 1)} commands or more"] += 1
+            if any(isinstance(reply, ErrorReply) for reply in call.replies):
+                counters["batch:with an error"] += 1
+
     def _moved(self, call: Call, before: Vector) -> None:
         after, own = call.facts.vector, self._region_id
         how = _MOVES.get(call.kind, "tick")
@@ -78,6 +89,7 @@ class Reports:
         # A region that receives effects of its own is in recovery from then on, and issues none.
         learned = after.get(own, 0) > before.get(own, 0) and call.facts.state == RECOVERY
         self._environment.note(own, how, before, after)
+        self._lines.count_within(how)
         blocks = tuple([(block.origin, block.first, block.last) for block in call.blocks])
         event = Moved(
             own,

@@ -264,6 +264,7 @@ def _following(packed: Packed, count: int) -> Following:
     """The first `count` commands of those that follow the first one of a batch."""
     places = packed.places
     return Following(
+        packed.shape.name,
         count,
         places.word,
         places.first_value,

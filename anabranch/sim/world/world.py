@@ -23,6 +23,8 @@ from anabranch.sim.world.region import SimulatedRegion
 from anabranch.sim.world.trace import Trace
 
 SHOW_EVERY_MS: Final = 97
+# The most time between two pieces of what a client sends.
+PIECE_MS: Final = 12
 
 Strike = Callable[["World", Fault], None]
 
@@ -66,6 +68,7 @@ class World:
             for region_id in plan.regions
         }
         self._answer_draw: Final = Random(draw.getrandbits(64))
+        self._piece_draw: Final = Random(draw.getrandbits(64))
         for region_id, region in self.regions.items():
             region.clock.offset_ms = plan.clock_offsets_ms.get(region_id, 0)
             region.peers = [peer for dialler, peer in plan.links if dialler == region_id]
@@ -199,8 +202,22 @@ class World:
         self.counters["commands"] += len(commands)
         if self.trace.is_told:
             self.environment.aside(region.region_id, "posts", client.number, commands)
-        region.lines.send(line, commands)
-        region.stepped()
+        data = region.lines.send(line, commands)
+        assert region.process is not None
+        at_ms, begin = 0, 0
+        for end in self._cuts(len(data)):
+            if at_ms:
+                self.scheduler.after(at_ms, region.process.deliver, line, data[begin:end])
+            else:
+                region.process.deliver(line, data[begin:end])
+            at_ms, begin = at_ms + 1 + int(self._piece_draw.random() * PIECE_MS), end
+
+    def _cuts(self, size: int) -> list[int]:
+        """The ends of the pieces in which so many bytes of a client arrive."""
+        draw = self._piece_draw
+        if "pieces" not in self.plan.traits or draw.random() < 0.5:
+            return [size]
+        return sorted({size, *(1 + int(draw.random() * size) for _ in range(3))})
 
     def region_of(self, line: Line) -> Optional[SimulatedRegion]:
         """The region to which a connection leads."""
