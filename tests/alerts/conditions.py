@@ -190,7 +190,7 @@ def diverged(world: World) -> Iterator[Labels]:
 
 def gaps(world: World) -> Iterator[Labels]:
     """Made up: a region never ships blocks that do not follow each other."""
-    world.made_up.engine.link_refused("gap")
+    world.made_up.engine.peers.links.refused("gap")
     yield {"region": MADE_UP}
     world.made_up.engine.state.replication.reset()
 

@@ -112,7 +112,7 @@ class Ours:
     def session(self, name: str) -> Session:
         if name not in self.sessions:
             number = 50000 + len(self.sessions)
-            self.sessions[name] = self.engine.connect(
+            self.sessions[name] = self.engine.clients.connect(
                 f"127.0.0.1:{number}", "127.0.0.1:7001", self.now_ms()
             )
             self.replies[name] = deque()
@@ -128,12 +128,12 @@ class Ours:
     def step(self) -> None:
         """Does the work of the process after commands: clock, commit, replies, killed clients."""
         self.engine.tick(self.now_ms())
-        commit = self.engine.take_commit(self.now_ms())
+        commit = self.engine.disk.take_commit(self.now_ms())
         if commit is not None:
-            self.engine.committed(self.now_ms())
-        for answer in self.engine.take_replies():
+            self.engine.disk.committed(self.now_ms())
+        for answer in self.engine.clients.take_replies():
             self._take(answer.session, answer.reply)
-        for session_id in self.engine.take_sessions_to_close():
+        for session_id in self.engine.clients.take_sessions_to_close():
             for session in self.sessions.values():
                 if session.session_id == session_id:
                     session.closing = True

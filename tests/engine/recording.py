@@ -50,7 +50,7 @@ class Player:
     def session(self, name: str) -> Session:
         if name not in self.sessions:
             port = 50000 + len(self.sessions)
-            self.sessions[name] = self.engine.connect(
+            self.sessions[name] = self.engine.clients.connect(
                 f"127.0.0.1:{port}", "127.0.0.1:7001", self.now_ms
             )
             if self.protocol == 3:
@@ -61,7 +61,7 @@ class Player:
         """What is answered: to this command, and by it to others that wait."""
         session = self.session(name)
         if session.waiting:
-            self.engine.disconnect(session)
+            self.engine.clients.disconnect(session)
             del self.sessions[name]
             session = self.session(name)
         self.now_ms += 1
@@ -81,15 +81,15 @@ class Player:
 
     def _step(self) -> None:
         self.engine.tick(self.now_ms)
-        commit = self.engine.take_commit(self.now_ms)
+        commit = self.engine.disk.take_commit(self.now_ms)
         if commit is not None:
             self.rows += commit.rows
-            self.engine.committed(self.now_ms)
+            self.engine.disk.committed(self.now_ms)
         answer_questions(self.engine, self.rows)
-        for answer in self.engine.take_replies():
+        for answer in self.engine.clients.take_replies():
             name = next((name for name, one in self.sessions.items() if one is answer.session), "?")
             self._take(name, answer.reply)
-        for session_id in self.engine.take_sessions_to_close():
+        for session_id in self.engine.clients.take_sessions_to_close():
             names = [
                 name for name, session in self.sessions.items() if session.session_id == session_id
             ]

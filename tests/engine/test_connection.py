@@ -27,7 +27,7 @@ class Client:
 
     def __init__(self, engine: Engine, address: str = "127.0.0.1:50000") -> None:
         self.engine = engine
-        self.session: Session = engine.connect(address, "127.0.0.1:7001", 1000)
+        self.session: Session = engine.clients.connect(address, "127.0.0.1:7001", 1000)
 
     def __call__(self, text: str, now_ms: int = 1000) -> Reply:
         return listed(execute(self.engine, self.session, text.encode().split(), now_ms))
@@ -192,11 +192,11 @@ def test_client_list_has_a_line_for_each(client: Client) -> None:
 def test_kill_by_filters(client: Client) -> None:
     others = [Client(client.engine, f"127.0.0.1:{50001 + number}") for number in range(3)]
     assert client("CLIENT KILL ADDR 127.0.0.1:50001 TYPE normal USER default") == 1
-    assert client.engine.take_sessions_to_close() == [others[0].session.session_id]
+    assert client.engine.clients.take_sessions_to_close() == [others[0].session.session_id]
     assert client("CLIENT KILL MAXAGE 2", 1500) == 0
     assert client("CLIENT KILL ID 4 LADDR 127.0.0.1:7002", 1500) == 0
     assert client("CLIENT KILL 127.0.0.1:50002") is OK
-    assert client.engine.take_sessions_to_close() == [others[1].session.session_id]
+    assert client.engine.clients.take_sessions_to_close() == [others[1].session.session_id]
     assert client("CLIENT KILL MAXAGE 2 SKIPME no", 4000) == 4
     assert client.session.closing
 

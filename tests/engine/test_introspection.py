@@ -48,7 +48,7 @@ def test_role_and_lastsave_agree_with_info(client: Client) -> None:
     assert fields_of(client, "replication")["master_repl_offset"] == "1"
     assert fields_of(client, "persistence")["rdb_last_save_time"] == str(client("LASTSAVE"))
     client("PING", 9_000_000)
-    client.engine.checkpointed(1)
+    client.engine.disk.checkpointed(1)
     assert client("LASTSAVE", 9_000_000) == 9_000
     assert fields_of(client, "persistence")["rdb_last_save_time"] == "9000"
 

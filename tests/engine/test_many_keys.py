@@ -14,7 +14,7 @@ KEYS = 5_000
 
 def filled() -> tuple[Engine, Session]:
     engine = single(1, 1000)
-    session = engine.connect("127.0.0.1:5", "127.0.0.1:7", 1000)
+    session = engine.clients.connect("127.0.0.1:5", "127.0.0.1:7", 1000)
     for number in range(KEYS):
         add(engine, session, number)
     commit(engine, 1000)
@@ -26,14 +26,14 @@ def add(engine: Engine, session: Session, number: int) -> None:
 
 
 def commit(engine: Engine, now_ms: int) -> None:
-    if engine.take_commit(now_ms) is not None:
-        engine.committed(now_ms)
+    if engine.disk.take_commit(now_ms) is not None:
+        engine.disk.committed(now_ms)
 
 
 def answer(engine: Engine, now_ms: int) -> bytes:
     """The digest that a client gets at this time, empty if it has to wait."""
     commit(engine, now_ms)
-    replies = engine.take_replies()
+    replies = engine.clients.take_replies()
     if not replies:
         return b""
     assert isinstance(replies[0].reply, bytes)
@@ -43,7 +43,7 @@ def answer(engine: Engine, now_ms: int) -> bytes:
 def test_a_digest_of_many_keys_is_made_in_slices() -> None:
     """Keys that change meanwhile are hashed again: the digest is that of its last moment."""
     engine, asking = filled()
-    writing = engine.connect("127.0.0.1:6", "127.0.0.1:7", 1000)
+    writing = engine.clients.connect("127.0.0.1:6", "127.0.0.1:7", 1000)
     assert execute(engine, asking, [b"CRDT.DIGEST"], 1000) is REPLY_LATER
     ticks = 0
     told = b""
@@ -64,7 +64,7 @@ def test_a_digest_of_many_keys_is_made_in_slices() -> None:
 
 def test_a_digest_comes_at_last_however_much_is_written() -> None:
     engine, asking = filled()
-    writing = engine.connect("127.0.0.1:6", "127.0.0.1:7", 1000)
+    writing = engine.clients.connect("127.0.0.1:6", "127.0.0.1:7", 1000)
     execute(engine, asking, [b"CRDT.DIGEST"], 1000)
     for tick in range(1, 5):
         for number in range(KEYS):
@@ -129,7 +129,7 @@ READS = [
 def test_a_look_at_a_plain_key_gives_it_no_rare_parts(command: str) -> None:
     """Their place takes nearly as much memory as all else of a small key, and would stay."""
     engine = single(1, 1000)
-    session = engine.connect("127.0.0.1:5", "127.0.0.1:7", 1000)
+    session = engine.clients.connect("127.0.0.1:5", "127.0.0.1:7", 1000)
     for _ in range(3):
         execute(engine, session, b"XADD k * f v".split(), 1000)
     commit(engine, 1000)

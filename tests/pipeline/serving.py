@@ -27,10 +27,10 @@ def run(server: EngineServer, *lines: str) -> None:
     """Runs commands in the engine, beside the socket."""
     # Connections are served in threads of their own, and an engine takes one command at a time.
     with server.lock:
-        session = server.engine.connect("127.0.0.1:9", "127.0.0.1:2", 1)
+        session = server.engine.clients.connect("127.0.0.1:9", "127.0.0.1:2", 1)
         for line in lines:
             server.execute(session, line.encode().split())
-        server.engine.disconnect(session)
+        server.engine.clients.disconnect(session)
 
 
 class EngineServer:
@@ -100,7 +100,7 @@ class EngineServer:
     def _serve(self, connection: socket.socket) -> None:
         parser = RequestParser(1 << 20)
         with self.lock:
-            session = self.engine.connect("127.0.0.1:1", "127.0.0.1:2", self._now_ms)
+            session = self.engine.clients.connect("127.0.0.1:1", "127.0.0.1:2", self._now_ms)
         with connection:
             while self.answers_left != 0:
                 try:
@@ -133,12 +133,14 @@ class EngineServer:
         for jump in (0, JUMP_MS):
             self._now_ms += jump
             self.engine.tick(self._now_ms)
-            commit = self.engine.take_commit(self._now_ms)
+            commit = self.engine.disk.take_commit(self._now_ms)
             if commit is not None:
                 self._rows += commit.rows
-                self.engine.committed(self._now_ms)
+                self.engine.disk.committed(self._now_ms)
             answer_questions(self.engine, self._rows)
-            late = [one.reply for one in self.engine.take_replies() if one.session is session]
+            late = [
+                one.reply for one in self.engine.clients.take_replies() if one.session is session
+            ]
             if not isinstance(reply, ReplyLater):
                 return reply
             if late:

@@ -97,7 +97,7 @@ class Place:
         self._config.settings = Settings(named)
         self.database = DirectDatabase(self.database.disk)
         self.driver = finished(starting.start(self._config, self.database, self.clock))
-        self.session = self.engine.connect("test", "test", self.clock.now)
+        self.session = self.engine.clients.connect("test", "test", self.clock.now)
 
     def run(self, *words: str) -> Reply:
         argv = [word.encode() for word in words]
@@ -108,7 +108,7 @@ class Place:
         is_busy = True
         while is_busy and self.driver.is_step_due():
             if self.answers is not None:
-                self.answers += self.engine.take_replies()
+                self.answers += self.engine.clients.take_replies()
             work = self.driver.step()
             is_busy = bool(work.transaction or work.reads)
             self.dials += work.dials

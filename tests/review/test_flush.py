@@ -60,14 +60,14 @@ def test_both_regions_have_equal_digests() -> None:
 def test_readers_and_watchers_notice() -> None:
     us = cluster(2)[0]
     filled(us)
-    reader = us.engine.connect("test", "test", us.now_ms)
+    reader = us.engine.clients.connect("test", "test", us.now_ms)
     words = [b"XREADGROUP", b"GROUP", b"g", b"d", b"BLOCK", b"0", b"STREAMS", b"jobs", b">"]
     assert isinstance(execute(us.engine, reader, words, us.now_ms), ReplyLater)
-    watcher = us.engine.connect("test", "test", us.now_ms)
+    watcher = us.engine.clients.connect("test", "test", us.now_ms)
     execute(us.engine, watcher, [b"WATCH", b"pairs"], us.now_ms)
     us.ok("FLUSHALL")
     us.commit()
-    (answer,) = [one for one in us.engine.take_replies() if one.session is reader]
+    (answer,) = [one for one in us.engine.clients.take_replies() if one.session is reader]
     assert code(answer.reply) == "NOGROUP"
     execute(us.engine, watcher, [b"MULTI"], us.now_ms)
     assert execute(us.engine, watcher, [b"EXEC"], us.now_ms) is NULL_ARRAY

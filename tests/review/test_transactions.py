@@ -35,7 +35,7 @@ def test_a_transaction_waits_for_the_end_of_the_start() -> None:
     assert isinstance(us("EXEC"), ReplyLater)
     us.at(1600)
     assert us.engine.state.lifecycle.state == SERVING
-    (answer,) = us.engine.take_replies()
+    (answer,) = us.engine.clients.take_replies()
     assert isinstance(answer.reply, list)
     assert answer.reply[1] == 1
     assert us("XLEN", "x") == 1
@@ -59,8 +59,8 @@ def test_a_snapshot_that_takes_one_entry_and_brings_another_wakes_readers() -> N
     us.ok("XDEL", "x", last)
     us.ok("XADD", "x", "*", "f", "2")
     us.commit()
-    eu.engine.join(list(us.engine.snapshot_cut().chunks(1 << 20)), 1, 1000)
-    assert len(eu.engine.take_replies()) == 1
+    eu.engine.peers.snapshots.join(list(us.engine.peers.snapshots.cut().chunks(1 << 20)), 1, 1000)
+    assert len(eu.engine.clients.take_replies()) == 1
 
 
 def test_a_round_between_watch_and_exec_is_no_change() -> None:

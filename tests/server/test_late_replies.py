@@ -29,7 +29,7 @@ def test_a_command_that_comes_before_the_reply_is_taken_waits_for_it(waits: byte
     client.received(command(b"PING"))
     region.collect()
     assert region.got["a"] == b""
-    for late in region.engine.take_replies():
+    for late in region.engine.clients.take_replies():
         region.clients.answer(late)
     region.collect()
     assert region.got["a"].startswith(b"*1\r\n*2\r\n$1\r\ns\r\n")

@@ -52,7 +52,7 @@ class Region:
         self.clock = StillClock()
         named = {name.replace("_", "-"): value for name, value in settings.items()}
         self.engine = single(region_id, NOW_MS, Settings({"appendfsync": "no", **named}))
-        self.clients = Clients(self.engine, self.clock, self.engine.settings)
+        self.clients = Clients(self.engine.clients, self.clock, self.engine.settings)
         self.connections: dict[str, ClientConnection] = {}
         self.got: dict[str, bytes] = {}
         self.blocks: list[BlockRow] = []
@@ -68,7 +68,7 @@ class Region:
         connection.received(data)
         while connection.wants_turn:
             connection.turn()
-        for late in self.engine.take_replies():
+        for late in self.engine.clients.take_replies():
             self.clients.answer(late)
         self.collect()
 
@@ -85,10 +85,10 @@ class Region:
             self.got[name] += connection.take_output()
 
     def commit(self) -> None:
-        commit = self.engine.take_commit(self.clock.ms)
+        commit = self.engine.disk.take_commit(self.clock.ms)
         if commit is not None:
             self.blocks += [row for row in commit.rows if isinstance(row, BlockRow)]
-            self.engine.committed(self.clock.ms)
+            self.engine.disk.committed(self.clock.ms)
             self.clients.released(self.engine.committed_position)
         self.collect()
 
@@ -438,13 +438,13 @@ def test_replies_under_always_wait_for_the_commit() -> None:
 def test_an_add_with_maxlen_begins_a_batch_but_for_one_in_a_transaction() -> None:
     """Commands that MULTI queues are queued one by one, and come again after the first."""
     engine = Region().engine
-    session = engine.connect("127.0.0.1:1", "127.0.0.1:2", NOW_MS)
+    session = engine.clients.connect("127.0.0.1:1", "127.0.0.1:2", NOW_MS)
     add = [b"XADD", b"s", b"MAXLEN", b"~", b"1000", b"*", b"f", b"v"]
     batch = batch_of(engine, add, add, add)
     assert batch.count() == 3
-    assert engine.execute_batch(session, batch, NOW_MS)[1] == 3
+    assert engine.clients.execute_batch(session, batch, NOW_MS)[1] == 3
     execute(engine, session, [b"MULTI"], NOW_MS)
-    assert engine.execute_batch(session, batch, NOW_MS) == ([QUEUED], 1)
+    assert engine.clients.execute_batch(session, batch, NOW_MS) == ([QUEUED], 1)
     reply = execute(engine, session, [b"EXEC"], NOW_MS)
     assert isinstance(reply, list) and len(reply) == 1
 

@@ -43,13 +43,11 @@ class SlowEngine:
         self.slow_us: dict[bytes, int] = {}
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.engine, name)
+        return getattr(self.engine.clients, name)
 
-    def execute_batch(
-        self, session: Session, batch: Batch, now_ms: int
-    ) -> tuple[list[Reply], int]:
+    def execute_batch(self, session: Session, batch: Batch, now_ms: int) -> tuple[list[Reply], int]:
         self.clock.us += self.slow_us.get(batch.first[0].upper(), 0)
-        return self.engine.execute_batch(session, batch, now_ms)
+        return self.engine.clients.execute_batch(session, batch, now_ms)
 
 
 class Region:

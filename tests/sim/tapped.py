@@ -24,7 +24,7 @@ from anabranch.region.engine.state import EngineState
 from anabranch.sim.calls import Call
 from anabranch.sim.history import Setup
 from anabranch.sim.twin.judge import Twin
-from anabranch.sim.world.tap import TappedEngine
+from anabranch.sim.world.tapped import TappedEngine
 from tests.support.engines import execute
 
 NAMES = {1: "us", 2: "eu", 3: "ap"}
@@ -70,7 +70,7 @@ class Tapped:
 
     def connect(self) -> None:
         """The following commands come over a new connection."""
-        self.session = self.engine.connect("test", "test", self.now_ms)
+        self.session = self.engine.clients.connect("test", "test", self.now_ms)
 
     def __call__(self, command: str) -> Reply:
         return execute(self.engine, self.session, command.encode().split(), self.now_ms)
@@ -86,24 +86,24 @@ class Tapped:
         self.engine.tick(now_ms)
 
     def commit(self) -> None:
-        commit = self.engine.take_commit(self.now_ms)
+        commit = self.engine.disk.take_commit(self.now_ms)
         if commit is not None:
-            self.engine.committed(self.now_ms)
+            self.engine.disk.committed(self.now_ms)
             self.blocks += [row.block for row in commit.rows if isinstance(row, BlockRow)]
 
     def round(self) -> None:
         """A sync round: announcements, then a commit."""
         self.at(self.now_ms + 1000)
         peer = next(iter(self.engine.state.peers.by_id))
-        self.engine.receiver_opened(peer)
+        self.engine.peers.links.receiver_opened(peer)
         self.commit()
-        self.engine.receiver_closed(peer)
+        self.engine.peers.links.receiver_closed(peer)
 
     def take(self, other: Tapped) -> None:
         """Merges what the other region has committed."""
         own = self.engine.vector
         lacking = [one for one in other.blocks if one.last > own.get(one.origin, 0)]
-        self.engine.merge(lacking, other.region, self.now_ms)
+        self.engine.peers.merge(lacking, other.region, self.now_ms)
         self.commit()
 
     # -- the watcher

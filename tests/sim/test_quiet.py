@@ -104,7 +104,7 @@ def test_a_round_that_nobody_acknowledges(level: World, monkeypatch: pytest.Monk
     """Messages to us are held back. So it knows of no acknowledgement, and CRDT.SYNC answers 0."""
     level.network.cuts[2, 1] = level.network.cuts[3, 1] = 1
     region = level.regions[1]
-    session = region.engine.connect("test", "test", region.now_ms())
+    session = region.engine.clients.connect("test", "test", region.now_ms())
     execute(region.engine, session, [b"XADD", b"k", b"*", b"t", b"a"], region.now_ms())
     try:
         assert quiet._not_synchronous(level, region) == ["us answers CRDT.SYNC with 0"]

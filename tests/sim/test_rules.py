@@ -173,7 +173,7 @@ class Directed:
 
     def say(self, region: int, text: str) -> Reply:
         one = self.world.regions[region]
-        session = one.engine.connect("test", "", one.now_ms())
+        session = one.engine.clients.connect("test", "", one.now_ms())
         reply = execute(one.engine, session, text.encode().split(), one.now_ms())
         one.stepped()
         return listed(reply)

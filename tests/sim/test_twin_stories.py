@@ -80,8 +80,8 @@ def test_a_refused_read_leaves_its_consumer_unseen() -> None:
     us.ok("XADD k * t a")
     us.ok("XGROUP CREATE k g 0")
     us.ok("XGROUP CREATECONSUMER k g c")
-    assert us.engine.take_commit(us.now_ms) is not None
-    us.engine.commit_failed("disk full")
+    assert us.engine.disk.take_commit(us.now_ms) is not None
+    us.engine.disk.commit_failed("disk full")
     us.at(2000)
     for command in ("XREADGROUP GROUP g c STREAMS k >", "XAUTOCLAIM k g d 0 0"):
         assert isinstance(us(command), ErrorReply)

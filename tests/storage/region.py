@@ -152,8 +152,8 @@ class Region:
         self.expected = found.state
         self.digest = self.engine.keyspace.digest()
         for peer in self.engine.state.peers.by_id:
-            self.engine.receiver_opened(peer)
-        self.session: Session = self.engine.connect("", "", clock.wall_ms)
+            self.engine.peers.links.receiver_opened(peer)
+        self.session: Session = self.engine.clients.connect("", "", clock.wall_ms)
         self.engine.tick(clock.wall_ms)
 
     # -- transactions, as the driver orders them
@@ -178,7 +178,7 @@ class Region:
 
     def take_commit(self) -> None:
         """Asks for a commit. The driver may write a slice of a checkpoint first."""
-        self.engine.want_commit()
+        self.engine.disk.want_commit()
         self.step()
 
     def write(self) -> None:
@@ -203,7 +203,7 @@ class Region:
     def commit_all(self) -> None:
         """Commits everything done so far."""
         self.write()
-        while not self.engine.is_all_in_commits():
+        while not self.engine.disk.is_all_in_commits():
             self.take_commit()
             if self.transaction is None:
                 self.cluster.clock.elapsed_ms += RETRY_MS
@@ -301,7 +301,7 @@ class Region:
     def say(self, *words: object) -> Any:
         argv = [word if isinstance(word, bytes) else str(word).encode() for word in words]
         reply = execute(self.engine, self.session, argv, self.cluster.clock.wall_ms)
-        self.engine.take_replies()
+        self.engine.clients.take_replies()
         return listed(reply)
 
     def pull(self, peer: Region) -> None:
@@ -310,13 +310,13 @@ class Region:
         now_ms = self.cluster.clock.wall_ms
         position = position_for(peer.database, peer.driver.log.tail, engine.vector)
         if position is None or self.cluster.rng.random() < 0.1:
-            cut = peer.engine.snapshot_cut()
+            cut = peer.engine.peers.snapshots.cut()
             peer.commit_all()
             assert peer.engine.committed_position >= cut.position
-            engine.join(list(cut.chunks(200)), peer.region_id, now_ms)
+            engine.peers.snapshots.join(list(cut.chunks(200)), peer.region_id, now_ms)
             return
         rows = run(peer.database.log.rows_after(position, self.cluster.rng.choice([1, 300, 10000])))
-        engine.merge([row.block for row in rows], peer.region_id, now_ms)
+        engine.peers.merge([row.block for row in rows], peer.region_id, now_ms)
 
     def some_id(self) -> bytes:
         """The ID of an entry, or a random ID that an entry may have had or may get."""
@@ -332,7 +332,7 @@ class Region:
 def late_reply(region: Region) -> Reply:
     """The reply of a command that reads the log; each read of the log is answered at once."""
     driver = region.driver
-    while not (late := driver.engine.take_replies()):
+    while not (late := driver.engine.clients.take_replies()):
         request = driver._histories.next_read()
         if request is not None:
             driver.read(LogRead(0, request), run(region.database.answer(request)))

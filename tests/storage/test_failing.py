@@ -146,9 +146,9 @@ async def state_on(directory: Path) -> dump.Plain:
 
 async def all_committed(region: Region) -> None:
     """Waits until everything done so far is on the disk."""
-    region.driver.engine.want_commit()
+    region.driver.engine.disk.want_commit()
     region.stepped()
-    await until(region.driver.engine.is_all_in_commits)
+    await until(region.driver.engine.disk.is_all_in_commits)
 
 
 async def test_a_commit_that_fails_is_retried_and_nobody_is_told_that_it_failed(
@@ -166,7 +166,7 @@ async def test_a_commit_that_fails_is_retried_and_nobody_is_told_that_it_failed(
     # The region also disconnects clients whose replies would report state that is not on the disk.
     # It refuses all further writes.
     assert await (await connect(region)).say("XLEN k") == b""
-    session = region.driver.engine.connect("", "", now_ms())
+    session = region.driver.engine.clients.connect("", "", now_ms())
     refused = execute(
         region.driver.engine, session, [b"XADD", b"k", b"*", b"f", b"refused"], now_ms()
     )
@@ -274,7 +274,7 @@ async def test_under_everysec_the_region_says_that_it_takes_no_writes(
     assert b"-" in await client.say("XADD k * f v")
     database.fails = True
     # A heartbeat that is due wants a commit, too.
-    region.driver.engine.want_commit()
+    region.driver.engine.disk.want_commit()
     region.stepped()
     await until(lambda: bool(region.driver.engine.state.disk.error))
     assert (await client.say("XADD k * f refused")).startswith(b"-MISCONF")
@@ -433,7 +433,7 @@ def test_a_stop_commits_everything_although_the_log_cannot_be_read() -> None:
         work = driver.step()
     (read,) = work.reads
     region.say("XADD", "k", "*", "f", "in the commit under way")
-    region.engine.want_commit()
+    region.engine.disk.want_commit()
     work = driver.step()
     assert work.transaction is not None
     region.say("XADD", "k", "*", "f", "after it")
@@ -446,7 +446,7 @@ def test_a_stop_commits_everything_although_the_log_cannot_be_read() -> None:
         commits += 1
         work = driver.step()
     assert work.has_stopped and commits == 2
-    assert region.engine.is_all_in_commits()
+    assert region.engine.disk.is_all_in_commits()
 
 
 def stop_in_a_checkpoint() -> tuple[SteppedRegion, DiskTransaction]:
@@ -484,7 +484,7 @@ def test_a_stop_commits_everything_although_its_checkpoint_cannot_be_written() -
         commits += 1
         work = driver.step()
     assert work.has_stopped and commits == 1
-    assert region.engine.is_all_in_commits()
+    assert region.engine.disk.is_all_in_commits()
 
 
 def test_a_stop_ends_if_neither_a_checkpoint_nor_a_commit_can_be_written() -> None:
@@ -495,10 +495,10 @@ def test_a_stop_ends_if_neither_a_checkpoint_nor_a_commit_can_be_written() -> No
     assert work.transaction is not None and work.transaction.commit is not None
     driver.failed(work.transaction, "the disk is full")
     work = driver.step()
-    assert work.has_stopped and not region.engine.is_all_in_commits()
+    assert work.has_stopped and not region.engine.disk.is_all_in_commits()
     assert work.transaction is None, "nobody waits for another attempt"
     lost = "its last changes could not be written: the disk is full. "
-    assert region.engine.unwritten() == lost + "The effects of this region that are lost: 1"
+    assert region.engine.disk.unwritten() == lost + "The effects of this region that are lost: 1"
 
 
 async def test_a_stop_whose_checkpoints_all_fail_keeps_what_was_acknowledged(

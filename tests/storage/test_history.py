@@ -176,7 +176,7 @@ def test_an_answer_tells_nothing_after_its_question(command: str) -> None:
     us.call("XGROUP", "CREATE", "k", "g", "0", "MKSTREAM")
     engine, region, now_ms = us.region.engine, us.region, us.cluster.clock.wall_ms
     execute(engine, region.session, [b"XADD", b"k", b"5-*", b"a", b"1"], now_ms)
-    asker = engine.connect("", "", now_ms)
+    asker = engine.clients.connect("", "", now_ms)
     asked = execute(engine, asker, [command.encode(), b"k"], now_ms)
     assert isinstance(asked, ReplyLater)
     read = [b"XREADGROUP", b"GROUP", b"g", b"c", b"STREAMS", b"k", b">"]

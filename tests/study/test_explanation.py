@@ -62,7 +62,7 @@ class Cluster:
         region, peer = self.regions[target], self.regions[source]
         rows = run(peer.database.log.rows_after(0, 1 << 30))
         blocks = [row.block for row in rows]
-        region.engine.merge(blocks, peer.region_id, self.now_ms(target))
+        region.engine.peers.merge(blocks, peer.region_id, self.now_ms(target))
         region.commit_all()
 
     def telling(self, name: str, *words: str) -> Telling:

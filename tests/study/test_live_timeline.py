@@ -36,9 +36,11 @@ class Live(Cluster):
     def join(self, source: str, target: str) -> None:
         """The target joins a snapshot of the source."""
         peer, region = self.regions[source], self.regions[target]
-        cut = peer.engine.snapshot_cut()
+        cut = peer.engine.peers.snapshots.cut()
         peer.commit_all()
-        region.engine.join(list(cut.chunks(200)), peer.region_id, self.now_ms(target))
+        region.engine.peers.snapshots.join(
+            list(cut.chunks(200)), peer.region_id, self.now_ms(target)
+        )
         region.commit_all()
 
     def bring(self, source: str, target: str) -> None:

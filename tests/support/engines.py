@@ -67,7 +67,7 @@ def single(region_id: int = 1, now_ms: int = 1, settings: Settings | None = None
 
 def batch_of(engine: Engine, *commands: list[bytes]) -> Batch:
     """The first batch that the parser makes of commands that a client sends in one piece."""
-    parser = RequestParser(1 << 29, shapes=engine.shapes)
+    parser = RequestParser(1 << 29, shapes=engine.clients.shapes)
     lines = [b"*%d\r\n" % len(words) + b"".join(map(_bulk, words)) for words in commands]
     parser.feed(b"".join(lines))
     batch = parser.next_batch(len(commands))
@@ -81,7 +81,7 @@ def _bulk(word: bytes) -> bytes:
 
 def execute(engine: Engine, session: Session, argv: list[bytes], now_ms: int) -> Reply:
     """Runs one command and returns its reply."""
-    replies, taken = engine.execute_batch(session, Batch(argv), now_ms)
+    replies, taken = engine.clients.execute_batch(session, Batch(argv), now_ms)
     assert taken == 1 and len(replies) == 1
     return replies[0]
 

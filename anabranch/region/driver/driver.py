@@ -107,9 +107,9 @@ class Driver:
     ) -> None:
         self.engine: Final = engine
         self.log: Final = log
-        self.clients: Final = Clients(engine, clock, engine.settings, limits.turn_pieces)
+        self.clients: Final = Clients(engine.clients, clock, engine.settings, limits.turn_pieces)
         steady = SteadyClock(clock.now_ms(), clock.steady_ms)
-        self.hub: Final = Hub(engine, engine.settings, peers, log.tail, steady)
+        self.hub: Final = Hub(engine.peers, engine.settings, peers, log.tail, steady)
         self._clock: Final = clock
         self._limits: Final = limits
         self._disk: Final = DiskSchedule(
@@ -165,7 +165,7 @@ class Driver:
 
         Call it before the hub takes in a message, merges or hands out a message.
         """
-        if self.engine.has_link_requests():
+        if self.engine.peers.links.has_requests():
             self.hub.apply_link_requests(self._clock.now_ms())
 
     def dialled(self, peer: int) -> Optional[int]:
@@ -253,11 +253,11 @@ class Driver:
         self._step_wanted = True
         kind = "checkpoint" if transaction.commit is None else "commit"
         taken_us = (self._clock.steady_ns() - self._transaction_ns) // 1000
-        self.engine.transaction_took(kind, taken_us)
+        self.engine.disk.transaction_took(kind, taken_us)
         commit = transaction.commit
         if commit is not None:
             self.log.committed(commit)
-            self.engine.committed(self._clock.now_ms())
+            self.engine.disk.committed(self._clock.now_ms())
             self.clients.released(commit.position)
             if not self._is_stopping:
                 self.hub.committed(self._clock.now_ms())
@@ -269,7 +269,7 @@ class Driver:
         self._step_wanted = True
         if transaction.commit is not None:
             self._events.commit_failed(transaction.commit.position, error)
-            self.engine.commit_failed(error)
+            self.engine.disk.commit_failed(error)
             self.clients.commit_failed()
             self._histories.commit_failed(error)
         else:
@@ -316,12 +316,12 @@ class Driver:
         """
         engine = self.engine
         self.log.give_up(engine.disk_vector, engine.committed_position)
-        engine.note_damage(error, {"log_floor": self.log.encoded_floor()})
+        engine.disk.note_damage(error, {"log_floor": self.log.encoded_floor()})
         self._events.damaged(error)
 
     def try_disk(self) -> None:
         """Commits at least the clock, so that an idle region knows whether its disk fails."""
-        self.engine.want_clock_commit()
+        self.engine.disk.want_clock_commit()
         self._step_wanted = True
 
     # -- steps
@@ -330,16 +330,16 @@ class Driver:
         """Whether to call `step` before the next tick. Cheap, because it runs after every event."""
         if self._step_wanted or self.engine.has_urgent_output():
             return True
-        return self._disk.is_free and self.engine.wants_commit(self._clock.now_ms())
+        return self._disk.is_free and self.engine.disk.wants_commit(self._clock.now_ms())
 
     def step(self) -> Work:
         """The work to perform now."""
         self._step_wanted = False
         work = Work()
         engine = self.engine
-        for late in engine.take_replies():
+        for late in engine.clients.take_replies():
             self.clients.answer(late)
-        for session_id in engine.take_sessions_to_close():
+        for session_id in engine.clients.take_sessions_to_close():
             self.clients.close_session(session_id)
         work.sleep_ms = engine.take_sleep_ms()
         work.stop_wanted = engine.shutdown_requested()

@@ -4,9 +4,14 @@ Commands go in, replies and effects come out. The caller gives the time with eac
 
 Reading order:
 
-- `engine`: the engine's methods for clients, disk and time.
-- `peer_calls`: its methods for peers.
-- `steps`: its properties, and what follows each step.
+- `engine`: the engine: its parts, and time.
+- `client_calls`: its calls for clients.
+- `disk_calls`: its calls for the disk.
+- `peer_calls`: its calls for peers.
+- `link_calls`: its calls for links.
+- `snapshot_calls`: its calls for snapshots.
+- `salvage_calls`: its calls for a salvage.
+- `steps`: the execution of commands, and what follows each step.
 - `state`: the parts of an engine, which all modules and commands share.
 - `clock`: the engine's time, one reading per step.
 - `setting`: a setting, and how a value is written.

@@ -116,7 +116,7 @@ class VerbatimText:
 
 
 class ReplyLater:
-    """Not a reply: the reply follows through `Engine.take_replies`.
+    """Not a reply: the reply follows through `ClientCalls.take_replies`.
 
     A blocked command returns it, and a command that waits for a commit.
     """

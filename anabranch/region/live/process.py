@@ -115,7 +115,7 @@ class Region:
             "region %s (%d) of cluster %s takes clients on %s",
             engine.name,
             engine.region_id,
-            engine.cluster,
+            engine.peers.cluster,
             config.resp,
         )
 
@@ -129,7 +129,7 @@ class Region:
             self.driver.stop()
             self.stepped()
             await self._has_stopped.wait()
-            self.unwritten = self.driver.engine.unwritten()
+            self.unwritten = self.driver.engine.disk.unwritten()
         self._ticker.stop()
         await self.server.close()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -225,9 +225,9 @@ async def start(
     state.lifecycle.call_lost(_called_lost_by(meta))
     state.disk.note_salvage(begun.recovery > 0 and await database.has_salvage())
     engine = make_engine(state)
-    engine.checkpointed(stored.replay_from)
+    engine.disk.checkpointed(stored.replay_from)
     limits = limits or TurnLimits()
-    engine.limit_preparation(limits.cut_weight)
+    engine.peers.snapshots.limit_preparation(limits.cut_weight)
     slice_max_bytes = settings.integer("crdt-slice-max-bytes")
     checkpointer = Checkpointer(
         stored.numbers,

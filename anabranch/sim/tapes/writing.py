@@ -26,7 +26,7 @@ from anabranch.sim import calls
 from anabranch.sim.calls import Call
 from anabranch.sim.tapes.base import can_begin, put_base
 from anabranch.sim.tapes.values import CallWriter
-from anabranch.sim.world.tap import TappedEngine
+from anabranch.sim.world.tapped import TappedEngine
 
 _log = logging.getLogger(__name__)
 

@@ -11,7 +11,8 @@ Reading order:
 - `network`: the connections between regions.
 - `lines`: the connections of clients to a region's process.
 - `watchers`: what watches the calls of an engine.
-- `tap`: the real engine, which tells of its calls.
+- `tap`: makes a value of each call of an engine that has ended.
+- `tapped`: the real engine, which tells of its calls.
 - `reports`: what the calls of one process tell: operations, movements of the vector, late replies.
 - `inside`: the rules that show only inside a region's engine.
 - `links`: what a region must do about its links by itself.

@@ -32,7 +32,7 @@ from anabranch.sim.world.links import Dials, held_up
 from anabranch.sim.world.network import Endpoint, Network, Pipe
 from anabranch.sim.world.reports import Reports
 from anabranch.sim.world.scheduler import uniform
-from anabranch.sim.world.tap import TappedEngine
+from anabranch.sim.world.tapped import TappedEngine
 from anabranch.sim.world.vfs import Opener, go_on, run
 from anabranch.sync.session.messages import Message
 
@@ -103,6 +103,7 @@ class SimulatedProcess(Endpoint):
         self._database = Database(Path("data"), self.opener.connect)
         started = starting.start(config, self._database, self._clock, limits, self._engine)
         self.driver = run(started)
+        self._reports.begin(self.driver.engine)
         self._dials = Dials(self.driver.hub.links, self._environment.scheduler.now_ms)
         self.is_running = True
         self._network.register(self)
@@ -118,7 +119,6 @@ class SimulatedProcess(Endpoint):
         assert isinstance(engine, TappedEngine)
         self.first_life = engine.life
         inside.began(self._environment.counts, engine, self._clock.now_ms())
-        self._reports.begin(engine)
         engine.began()
         self.stepped()
         first_ms = uniform(self._draw, 1, self._environment.tick_ms)
@@ -181,7 +181,7 @@ class SimulatedProcess(Endpoint):
                 break
         if self.driver.engine.state.disk.error:
             raise StorageError(self.driver.engine.state.disk.error)
-        assert self.driver.engine.is_all_in_commits()
+        assert self.driver.engine.disk.is_all_in_commits()
         self.opener.close()
 
     def _read_now(self, read: LogRead) -> None:

@@ -285,10 +285,10 @@ class World:
             if not region.running or region.paused:
                 continue
             if not region.engine.members[gone.region_id].lost:
-                session = region.engine.connect("operator", "", region.now_ms())
+                session = region.engine.clients.connect("operator", "", region.now_ms())
                 words = [b"CRDT.MEMBER", b"LOST", gone.name.encode()]
-                region.engine.execute_batch(session, Batch(words), region.now_ms())
-                region.engine.disconnect(session)
+                region.engine.clients.execute_batch(session, Batch(words), region.now_ms())
+                region.engine.clients.disconnect(session)
                 region.stepped()
 
     def gaps(self) -> int:
@@ -331,10 +331,10 @@ class World:
         self.environment.counts.is_on = False
         region = self.regions[region_id]
         engine = region.engine
-        session = engine.connect("judge", "", region.now_ms())
-        reply = engine.execute_batch(session, Batch(list(argv)), region.now_ms())[0][0]
+        session = engine.clients.connect("judge", "", region.now_ms())
+        reply = engine.clients.execute_batch(session, Batch(list(argv)), region.now_ms())[0][0]
         assert not isinstance(reply, ReplyLater), argv
-        engine.disconnect(session)
+        engine.clients.disconnect(session)
         self.environment.counts.is_on = True
         return listed(reply)
 

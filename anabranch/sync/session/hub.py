@@ -60,7 +60,7 @@ class Hub(Opening):
     def _detach(self, connection: PeerConnection) -> None:
         super()._detach(connection)
         if self._puller.pulling is None:
-            self.engine.drop_read_ahead()
+            self.engine.snapshots.drop_read_ahead()
         self._direct_changed()
 
     # -- messages
@@ -108,7 +108,7 @@ class Hub(Opening):
         elif isinstance(event, Progress):
             self._puller.progress(steady_ms)
             if event.chunks and self._puller.pulling == peer:
-                self.engine.read_ahead(event.chunks)
+                self.engine.snapshots.read_ahead(event.chunks)
         elif isinstance(event, Staged):
             self._join(connection, event, now_ms)
         else:
@@ -125,7 +125,7 @@ class Hub(Opening):
             name = self._name(connection.peer)
             self._tell(logging.INFO, "snapshot_asked", f"{name} asks for a snapshot", peer=name)
             self.snapshots.ask(connection, event.number)
-            self.snapshots.serve(self.engine, self._steady.at(now_ms))
+            self.snapshots.serve(self.engine.snapshots, self._steady.at(now_ms))
             self._send_committed()
         else:
             self._handle_common(connection, event, now_ms)
@@ -259,14 +259,14 @@ class Hub(Opening):
             if same_place and self.engine.disk_chains.get(region_id, chain) != chain:
                 raise ChainForked(f"the snapshot has a different history of region {region_id}")
         if not includes(self.engine.vector, staged.vector):
-            self.engine.join(staged.chunks, connection.peer, now_ms)
+            self.engine.snapshots.join(staged.chunks, connection.peer, now_ms)
             self.counts["snapshots_joined"] += 1
             self.engine.want_commit()
             name = self._name(connection.peer)
             text = f"joined a snapshot of {staged.bytes} bytes from {name}"
             self._tell(logging.INFO, "snapshot_joined", text, peer=name, bytes=staged.bytes)
         self._puller.joined(self._steady.at(now_ms))
-        self.engine.drop_read_ahead()
+        self.engine.snapshots.drop_read_ahead()
         self.merged_elsewhere()
 
     # -- time and commits
@@ -294,7 +294,7 @@ class Hub(Opening):
         for refused, count in self._refusals.due(steady_ms):
             self._tell_refusal(refused, count)
         self._pull(now_ms, steady_ms)
-        self.snapshots.serve(self.engine, steady_ms)
+        self.snapshots.serve(self.engine.snapshots, steady_ms)
         self._send_committed()
         self._announce(now_ms)
         self._release_tail()
@@ -360,7 +360,7 @@ class Hub(Opening):
         The driver calls this before a message is taken in or sent, so DOWN is in force from its
         reply on.
         """
-        for request in self.engine.take_link_requests():
+        for request in self.engine.links.take_requests():
             self._link_request(request, self._steady.at(now_ms))
 
     def _link_request(self, request: LinkRequest, steady_ms: int) -> None:

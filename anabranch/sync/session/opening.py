@@ -100,7 +100,7 @@ class Opening(Switchboard):
             dict(engine.disk_chains),
         )
         connection.sender.welcome(welcome)
-        engine.receiver_opened(connection.peer)
+        engine.links.receiver_opened(connection.peer)
 
     # -- the dialler
 
@@ -207,7 +207,7 @@ class Opening(Switchboard):
         """Sends peers the vector on this region's disk (S2.4)."""
         for _, receiver in self._open_receivers():
             receiver.acknowledge(self.engine.disk_vector, self._direct, gossip)
-            self.engine.reports_vector(receiver.peer)
+            self.engine.links.reports_vector(receiver.peer)
 
     def _open_receivers(self) -> Iterator[tuple[Link, Receiver]]:
         for link in self.links.values():

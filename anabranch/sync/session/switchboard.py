@@ -185,7 +185,7 @@ class Switchboard:
         if self.sending.get(connection.peer) is connection:
             del self.sending[connection.peer]
             if connection.sender is not None and connection.sender.open:
-                self.engine.receiver_closed(connection.peer)
+                self.engine.links.receiver_closed(connection.peer)
         self.snapshots.forget(connection)
 
     def _refuse(self, connection: PeerConnection, refusal: m.Refusal, now_ms: int) -> None:
@@ -201,7 +201,7 @@ class Switchboard:
         self, connection: PeerConnection, reason: str, text: str, now_ms: int
     ) -> None:
         self.counts["refusals"] += 1
-        self.engine.link_refused(reason)
+        self.engine.links.refused(reason)
         direction = "receiving from" if connection.receiver is not None else "sending to"
         refused = Refused(connection.peer, direction, reason, text)
         if self._refusals.is_line(refused, self._steady.at(now_ms)):
@@ -265,7 +265,7 @@ class Switchboard:
         self.counts["bytes_sent"] += size
         connection = self._connections.get(number)
         if connection is not None and connection.peer:
-            self.engine.message_sent(connection.peer, size)
+            self.engine.links.message_sent(connection.peer, size)
 
     def arrived(self, number: int, size: int) -> None:
         """Counts a message of `size` bytes that arrived on this connection.
@@ -276,7 +276,7 @@ class Switchboard:
         self.counts["bytes_received"] += size
         connection = self._connections.get(number)
         if connection is not None and connection.peer:
-            self.engine.message_received(connection.peer, size)
+            self.engine.links.message_received(connection.peer, size)
 
     def finished(self, number: int) -> bool:
         """Whether the carrier is to close this connection. Call it when no message waits."""
@@ -285,7 +285,7 @@ class Switchboard:
 
     def _state(self, link: Link, state: str, detail: str = "") -> None:
         link.state = state
-        self.engine.link_state(link.peer, state, detail)
+        self.engine.links.is_in_state(link.peer, state, detail)
 
     def _tell(self, level: int, name: str, text: str, **fields: object) -> None:
         """Adds an event for the operator's log."""
