@@ -34,19 +34,18 @@ from anabranch.cli.serve import locked
 from anabranch.cli.supervisor import Console, RegionProcess, Supervisor
 from anabranch.crdt.ids import REGION_ID_MAX
 from anabranch.plural import counted
-from anabranch.region.config import (
-    IDENTITY,
-    MEMBERS_MAX,
-    Address,
-    ConfigError,
-    listed_members,
-    load,
-    parse_members,
-)
+from anabranch.region.config import IDENTITY, load
 from anabranch.region.config import read_file as read_settings
 from anabranch.region.engine.errors import StorageError
 from anabranch.region.environment import CONFIG_VARIABLE
 from anabranch.region.live.stored_identity import StoredIdentity, read_identity
+from anabranch.region.option_values import (
+    MEMBERS_MAX,
+    Address,
+    ConfigError,
+    listed_members,
+    parse_members,
+)
 
 HOST = "127.0.0.1"
 CLUSTER = "local"

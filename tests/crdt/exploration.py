@@ -23,7 +23,8 @@ from itertools import permutations
 
 from xxhash import xxh3_128_digest
 
-from anabranch.crdt.apply import apply, collect, collect_flush
+from anabranch.crdt.apply import apply
+from anabranch.crdt.collecting import collect, collect_flush
 from anabranch.crdt.effects import Delete, DestroyGroup, Effect, RemoveObserved
 from anabranch.crdt.ids import make
 from anabranch.crdt.join import join

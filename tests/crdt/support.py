@@ -8,7 +8,8 @@ from typing import NamedTuple, Optional
 from anabranch.crdt import acknowledge, local
 from anabranch.crdt import effects as fx
 from anabranch.crdt import undelivered as handout
-from anabranch.crdt.apply import add, apply, collect, collect_flush
+from anabranch.crdt.apply import add, apply
+from anabranch.crdt.collecting import collect, collect_flush
 from anabranch.crdt.join import join
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.local import Claim, LocalRecord, RecordHead, apply_local

@@ -13,8 +13,9 @@ from random import Random
 from typing import Any, Final, Optional, Protocol
 
 from anabranch.crdt.vector import includes
-from anabranch.region.config import Address, RegionConfig
-from anabranch.region.driver.driver import Driver, TurnLimits
+from anabranch.region.config import RegionConfig
+from anabranch.region.driver.driver import Driver
+from anabranch.region.driver.turn_limits import TurnLimits
 from anabranch.region.driver.work import DiskTransaction, LogRead
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.replies import Reply, listed
@@ -22,6 +23,7 @@ from anabranch.region.engine.rows import Commit
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings
 from anabranch.region.live import starting
+from anabranch.region.option_values import Address
 from anabranch.region.storage.checkpoint import Checkpointer
 from anabranch.sim.world.vfs import run
 from tests.storage import dump

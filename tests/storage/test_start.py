@@ -16,12 +16,12 @@ from xxhash import xxh3_64_digest
 from anabranch.crdt.encoding import put_vector
 from anabranch.crdt.gossip import Gossip, Heard
 from anabranch.crdt.state import put_local
-from anabranch.region.config import ConfigError
 from anabranch.region.engine.errors import StorageError
 from anabranch.region.engine.lifecycle import RECOVERY, SERVING, STARTING
 from anabranch.region.engine.replies import ErrorReply
 from anabranch.region.live import starting
 from anabranch.region.live.database import Database
+from anabranch.region.option_values import ConfigError
 from anabranch.region.storage.schema import SCHEMA_VERSION
 from anabranch.sim.world.vfs import run
 from tests.crdt.support import trimmed_of

@@ -29,10 +29,8 @@ from collections.abc import Iterable
 from typing import Any, Final, Optional
 
 from anabranch.crdt.errors import PeerError
-from anabranch.crdt.snapshot import CUT_WEIGHT
 from anabranch.region.driver.checkpoints import Checkpoints
 from anabranch.region.driver.client_connection import ClientConnection
-from anabranch.region.driver.client_limits import TURN_PIECES
 from anabranch.region.driver.clients import Clients
 from anabranch.region.driver.clock import Clock
 from anabranch.region.driver.disk_schedule import DiskSchedule
@@ -40,13 +38,13 @@ from anabranch.region.driver.effect_log import EffectLog
 from anabranch.region.driver.event_log import EventLog
 from anabranch.region.driver.histories import Histories
 from anabranch.region.driver.salvaging import Salvaging
+from anabranch.region.driver.turn_limits import TurnLimits
 from anabranch.region.driver.work import DiskTransaction, LogRead, Work
 from anabranch.region.engine.clock import SteadyClock
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.settings import Settings
-from anabranch.region.storage.checkpoint import CAPTURE_BYTES, STRETCH, Checkpointer
+from anabranch.region.storage.checkpoint import Checkpointer
 from anabranch.region.storage.history import FindKey, ReadBlocks, ReadRows
-from anabranch.region.storage.key_index import STRETCH_BYTES
 from anabranch.region.storage.log import ReadOldest
 from anabranch.region.storage.salvage import ReadSalvage
 from anabranch.sync.session.hub import Hub
@@ -57,40 +55,6 @@ from anabranch.sync.session.messages import Message
 _BURST_BYTES: Final = 1 << 20
 # After clients left so much output unsent, and took it or were disconnected, likewise.
 _FREED_OUTPUT_BYTES: Final = 16 << 20
-
-
-class TurnLimits:
-    """Limits of a turn, and the delay before a failed write is retried.
-
-    The simulator uses smaller values. `merge_bytes` bounds the bytes merged in a turn,
-    `turn_pieces` the encoded pieces of replies in a turn of one client, `capture_bytes` the state
-    of keys captured in one step of a checkpoint, `encode_stretch` the pending entries that it
-    encodes in one tick, `cut_weight` the bytes of records made for a snapshot in one tick,
-    `index_bytes` the bodies of the log that a row of its index by key covers.
-    """
-
-    def __init__(
-        self,
-        merge_bytes: int = 128 << 10,
-        merge_short_us: int = 2000,
-        merge_rest_max_us: int = 50_000,
-        retry_ms: int = 200,
-        turn_pieces: int = TURN_PIECES,
-        capture_bytes: int = CAPTURE_BYTES,
-        encode_stretch: int = STRETCH,
-        cut_weight: int = CUT_WEIGHT,
-        index_bytes: int = STRETCH_BYTES,
-    ) -> None:
-        self.merge_bytes: Final = merge_bytes
-        # A turn of merging shorter than this needs no rest after it.
-        self.merge_short_us: Final = merge_short_us
-        self.merge_rest_max_us: Final = merge_rest_max_us
-        self.retry_ms: Final = retry_ms
-        self.turn_pieces: Final = turn_pieces
-        self.capture_bytes: Final = capture_bytes
-        self.encode_stretch: Final = encode_stretch
-        self.cut_weight: Final = cut_weight
-        self.index_bytes: Final = index_bytes
 
 
 class Driver:

@@ -21,6 +21,7 @@ from anabranch.region.engine.errors import Damaged, StorageError
 from anabranch.region.engine.rows import SnapshotRow
 from anabranch.region.live.data_files import DataFiles, read_only_uri
 from anabranch.region.live.log_answers import LogAnswers
+from anabranch.region.live.sql_errors import storage_error
 from anabranch.region.live.sql_thread import Done, Group, SqlThread
 from anabranch.region.storage import loading, log, salvage, schema
 from anabranch.region.storage.key_loading import load_keys
@@ -32,13 +33,6 @@ FILE_NAME: Final = "region.sqlite"
 _READ_BYTES: Final = 4 << 20
 _CHECK: Final = "PRAGMA integrity_check(3)"
 _IS_SOUND: Final = "ok"
-# Primary result codes of SQLite that tell of damage: the statement meets another schema than the
-# one that was made (1, while the file is opened or loaded), a tree is wrong (11), no database (26).
-_DAMAGE_CODES: Final = frozenset({1, 11, 26})
-# Those of files that cannot be written: read-only (8), I/O error (10), full (13), no file (14).
-_WRITE_CODES: Final = frozenset({8, 10, 13, 14})
-# The module sqlite3 met a text that is none, without a code of SQLite: the type of a value changed.
-_NO_TEXT: Final = "Could not decode to UTF-8"
 
 
 class SqlConnection(Protocol):
@@ -116,7 +110,7 @@ class Database:
             if self._files is not None:
                 self._files.opened()
         except (sqlite3.Error, OSError) as error:
-            raise _failure(f"cannot open {self.path}", error) from error
+            raise storage_error(f"cannot open {self.path}", error) from error
         return loading.read_meta(rows)
 
     async def open_read_only(self) -> dict[str, bytes]:
@@ -131,7 +125,7 @@ class Database:
             self._require_sound(await self._read(_CHECK, ()))
             return loading.read_meta(await self._read("SELECT name, value, sum FROM meta", ()))
         except (sqlite3.Error, OSError) as error:
-            raise _failure(f"cannot open {self.path}", error) from error
+            raise storage_error(f"cannot open {self.path}", error) from error
 
     async def damaged_rows(self) -> AsyncIterator[str]:
         """Reads every row of the log and the salvage; yields what is damaged in them, in words.
@@ -211,7 +205,7 @@ class Database:
             await self._replay(stored)
             rows, size_bytes, effects = next(iter(await self._read(log.SIZE, ())))
         except sqlite3.Error as error:
-            raise _failure(f"cannot read {self.path}", error) from error
+            raise storage_error(f"cannot read {self.path}", error) from error
         stored.log_size = LogSize(rows, size_bytes, effects)
         self.log.members = members
         floor = meta.get("log_floor")
@@ -320,7 +314,7 @@ class Database:
         try:
             return bool(next(iter(await self._read(salvage.HAS_SALVAGE, ())))[0])
         except sqlite3.Error as error:
-            raise _failure(f"cannot read {self.path}", error) from error
+            raise storage_error(f"cannot read {self.path}", error) from error
 
     async def salvage_figures(self, own: int) -> tuple[int, int]:
         """The number of blocks in the salvage, and the highest counter of the effects of `own`.
@@ -331,7 +325,7 @@ class Database:
         try:
             ((blocks, last),) = await self._read(salvage.FIGURES, (own,))
         except sqlite3.Error as error:
-            raise _failure(f"cannot read {self.path}", error) from error
+            raise storage_error(f"cannot read {self.path}", error) from error
         return blocks, last
 
     # -- writing
@@ -383,21 +377,7 @@ class Database:
         except Malformed as error:
             raise Damaged(f"a row of the log is damaged: {error}") from error
         except sqlite3.Error as error:
-            raise _failure("the log", error) from error
-
-
-def cannot_write(error: BaseException) -> bool:
-    """Whether an error, or its cause, is that SQLite could not write a file."""
-    found = error if isinstance(error, sqlite3.Error) else error.__cause__
-    return getattr(found, "sqlite_errorcode", 0) & 0xFF in _WRITE_CODES
-
-
-def _failure(what: str, error: Exception) -> StorageError:
-    """The error to raise for one of SQLite or the file system, met while the file is loaded."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    is_damage = code in _DAMAGE_CODES or _NO_TEXT in str(error)
-    kind = Damaged if is_damage else StorageError
-    return kind(f"{what}: {error}")
+            raise storage_error("the log", error) from error
 
 
 def _grouped(statements: Sequence[schema.Statement]) -> list[tuple[str, list[tuple[object, ...]]]]:

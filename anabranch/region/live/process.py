@@ -29,8 +29,9 @@ from anabranch.region.engine.settings import Settings
 from anabranch.region.engine.state import EngineState
 from anabranch.region.live import process_facts, starting
 from anabranch.region.live.data_files import DataFiles, write_problem
-from anabranch.region.live.database import FILE_NAME, Database, cannot_write
+from anabranch.region.live.database import FILE_NAME, Database
 from anabranch.region.live.server import Server
+from anabranch.region.live.sql_errors import cannot_write
 from anabranch.region.live.stored_identity import check_writable, read_identity
 from anabranch.region.live.system_clock import SystemClock
 from anabranch.region.live.ticker import QUIET_MS, Ticker

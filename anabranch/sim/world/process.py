@@ -15,7 +15,8 @@ from typing import Any, Final, Optional
 from anabranch.crdt.block import Block
 from anabranch.region.config import RegionConfig
 from anabranch.region.driver.clock import Clock
-from anabranch.region.driver.driver import Driver, TurnLimits
+from anabranch.region.driver.driver import Driver
+from anabranch.region.driver.turn_limits import TurnLimits
 from anabranch.region.driver.work import DiskTransaction, LogRead, Work
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.errors import Damaged, StorageError

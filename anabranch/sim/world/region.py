@@ -7,13 +7,15 @@ from pathlib import Path
 from random import Random
 from typing import Final, Optional
 
-from anabranch.region.config import Address, RegionConfig
-from anabranch.region.driver.driver import Driver, TurnLimits
+from anabranch.region.config import RegionConfig
+from anabranch.region.driver.driver import Driver
+from anabranch.region.driver.turn_limits import TurnLimits
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.errors import StorageError
 from anabranch.region.engine.lifecycle import SERVING
 from anabranch.region.engine.setting import Value
 from anabranch.region.engine.settings import Settings
+from anabranch.region.option_values import Address
 from anabranch.sim.history import Began, Stopped
 from anabranch.sim.world import inside
 from anabranch.sim.world.disk import Disk

@@ -1,25 +1,17 @@
-"""XADD, XDEL and XSETID (S3.2, S4, S5.1, S9), and batches of XADD."""
+"""XADD (S4, S9), and batches of it."""
 
 from __future__ import annotations
 
 from typing import Final, Optional
 
-from anabranch.crdt import ids, merge
+from anabranch.crdt import ids
 from anabranch.crdt.adds import ROOM_MAX
-from anabranch.crdt.effects import RemoveEntries, SetId
 from anabranch.crdt.node import encode_names, encode_values
 from anabranch.crdt.pair import automatic_iid
 from anabranch.crdt.stream import Stream
-from anabranch.crdt.vector import Dot
 from anabranch.region.engine.adds import FOLLOWING_MAX, follow, follow_idempotent, may_go_elsewhere
 from anabranch.region.engine.batch import Packed, Places, Shape
-from anabranch.region.engine.commands.arguments import (
-    NO_SUCH_KEY,
-    SYNTAX_ERROR,
-    entry_id,
-    integer,
-    wrong_arity,
-)
+from anabranch.region.engine.commands.arguments import SYNTAX_ERROR, wrong_arity
 from anabranch.region.engine.commands.trimming import (
     DEFAULT_TRIM_LIMIT_NODES,
     TrimRequest,
@@ -29,7 +21,7 @@ from anabranch.region.engine.commands.trimming import (
     trim,
 )
 from anabranch.region.engine.idempotency import configuration
-from anabranch.region.engine.replies import OK, CommandError, Reply
+from anabranch.region.engine.replies import CommandError, Reply
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command, Kind
@@ -297,70 +289,6 @@ def _xadd_elsewhere(
 # -- XDEL and XSETID
 
 
-def xdel(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """XDEL: removes every entry that has one of the IDs (S5.1); returns the number of entries."""
-    stream = state.existing(argv[1])
-    if stream is None:
-        return 0
-    wanted = [entry_id(text) for text in argv[2:]]
-    dots: list[Dot] = []
-    for one in dict.fromkeys(wanted):
-        dots.extend(merge.with_id(stream.logs, one))
-    if dots:
-        state.writer.require_issue()
-        state.writer.issue(RemoveEntries(argv[1], dots))
-    return len(dots)
-
-
-def xsetid(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """XSETID key last-id: raises the last ID; an ID below the current last ID is refused (S3.2).
-
-    ENTRIESADDED and MAXDELETEDID set local statistics (S3.4).
-    """
-    new_id = entry_id(argv[2])
-    entries_added = -1
-    max_deleted = -1
-    index = 3
-    while index < len(argv):
-        option = argv[index].upper()
-        if index + 1 >= len(argv):
-            raise CommandError(SYNTAX_ERROR)
-        if option == b"ENTRIESADDED":
-            entries_added = integer(argv[index + 1])
-            if entries_added < 0:
-                raise CommandError("ERR entries_added must be positive")
-        elif option == b"MAXDELETEDID":
-            max_deleted = entry_id(argv[index + 1])
-            if new_id < max_deleted:
-                raise CommandError(
-                    "ERR The ID specified in XSETID is smaller than "
-                    "the provided max_deleted_entry_id"
-                )
-        else:
-            raise CommandError(SYNTAX_ERROR)
-        index += 2
-    stream = state.existing(argv[1])
-    if stream is None:
-        raise CommandError(NO_SUCH_KEY)
-    if new_id < stream.last_id():
-        raise CommandError(
-            "ERR The ID specified in XSETID is smaller than the target stream top item"
-        )
-    if 0 <= entries_added < stream.length():
-        raise CommandError(
-            "ERR The entries_added specified in XSETID is smaller than the target stream length"
-        )
-    if new_id > stream.last_id() or not stream.has_header():
-        state.writer.require_issue()
-        state.writer.issue(SetId(argv[1], new_id))
-    if entries_added >= 0:
-        stream.entries_added = entries_added
-    if max_deleted >= 0:
-        stream.max_deleted_id = max_deleted
-    state.keyspace.touch_local(stream)
-    return OK
-
-
 COMMANDS: Final = [
     Command(
         "xadd",
@@ -379,29 +307,5 @@ COMMANDS: Final = [
             Kind(Shape("idempotent adds", _idempotent_places, FOLLOWING_MAX), _xadd_run),
             Kind(Shape("adds to several keys", _elsewhere_places, FOLLOWING_MAX), _xadd_elsewhere),
         ],
-    ),
-    Command(
-        "xdel",
-        -3,
-        "write fast",
-        xdel,
-        "Removes entries by ID.",
-        key_flags="RW delete",
-        keys=(1, 1, 1),
-        reply="integer",
-        since="5.0.0",
-        syntax="key id [id ...]",
-    ),
-    Command(
-        "xsetid",
-        -3,
-        "write denyoom fast",
-        xsetid,
-        "Raises a stream's last ID.",
-        key_flags="RW update",
-        keys=(1, 1, 1),
-        reply="simple string",
-        since="5.0.0",
-        syntax="key last-id [ENTRIESADDED entries-added] [MAXDELETEDID max-deleted-id]",
-    ),
+    )
 ]
