@@ -35,6 +35,7 @@ COMPILED = [
     "anabranch/region/live/system_clock.py",
     "anabranch/sync/session/*.py",
     "anabranch/pipeline/entry_hashes.py",
+    "anabranch/pipeline/column_buffers.py",
     "anabranch/pipeline/node_columns.py",
     "anabranch/sim/history.py",
     "anabranch/sim/world/*.py",

@@ -35,7 +35,8 @@ from anabranch.crdt.vector import Vector
 from anabranch.sim.twin.effects import Plain
 from anabranch.sim.twin.reading import handed, undelivered
 from anabranch.sim.twin.records import Delivered, apply_record
-from anabranch.sim.twin.state import NEVER, Dot
+from anabranch.sim.twin.state import NEVER
+from anabranch.sim.twin.vectors import Dot
 from tests.crdt.model import Contents, Model
 from tests.crdt.support import converged, effect_of, kept, locals_of, snapshot_bytes
 

@@ -21,7 +21,8 @@ from anabranch.sim.twin.dispatch import HANDLERS, run
 from anabranch.sim.twin.effects import Announce, Plain
 from anabranch.sim.twin.join import Frozen, join
 from anabranch.sim.twin.session import Session
-from anabranch.sim.twin.state import NEVER, Dot, Key, Place, State, Vector, covers, raise_to
+from anabranch.sim.twin.state import NEVER, Key, Place, State
+from anabranch.sim.twin.vectors import Dot, Vector, covers, raise_to
 
 # An entry ID, or (region_id, counter) for each region (`$`).
 Start = int | tuple[tuple[int, int], ...]

@@ -28,7 +28,8 @@ from anabranch.sim.twin.announce import runs
 from anabranch.sim.twin.effects import Add, Announce, Plain
 from anabranch.sim.twin.reading import cut_at, handed, undelivered
 from anabranch.sim.twin.records import apply_record
-from anabranch.sim.twin.state import Entry, Pending, Place, covers
+from anabranch.sim.twin.state import Entry, Pending, Place
+from anabranch.sim.twin.vectors import covers
 from tests.crdt.model import Commands, Contents, Held, Locals, Model, Start, start_of
 from tests.crdt.naive_log import Dot, counters_of, spans_of
 

@@ -24,9 +24,8 @@ from anabranch.pipeline.node_columns import (
     NO_FIELDS,
     NodeColumns,
     NodesError,
-    TextBuffers,
-    Validity,
 )
+from anabranch.pipeline.column_buffers import TextBuffers, Validity
 from tests.crdt.naive_log import Fields
 from tests.crdt.test_logs import LIMITS, append
 

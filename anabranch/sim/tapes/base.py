@@ -34,7 +34,6 @@ from anabranch.sim.twin.session import Blocked
 from anabranch.sim.twin.state import (
     Consumer,
     Create,
-    Dot,
     Entry,
     Group,
     Key,
@@ -43,6 +42,7 @@ from anabranch.sim.twin.state import (
     Place,
     State,
 )
+from anabranch.sim.twin.vectors import Dot
 
 _CHUNK_BYTES: Final = 1 << 20
 
@@ -148,7 +148,7 @@ def begin(twin: TwinRegion, base: Base) -> None:
     twin.is_restored = True
     twin.hand_set = {(key.name, name) for key in twin.state.keys.values() for name in key.groups}
     twin.hand_set.update(twin.state.keys)
-    twin.sessions = {}
+    twin.sessions.clear()
     twin.for_start = []
     twin.blocked = [
         Blocked(twin.session(session), words, list(keys), until_ms)

@@ -22,7 +22,8 @@ from anabranch.sim.twin.journal import Journal
 from anabranch.sim.twin.records import Record, apply_record
 from anabranch.sim.twin.replies import Mismatch, error_with
 from anabranch.sim.twin.session import Blocked, Session, StartNotOver
-from anabranch.sim.twin.state import Dot, State, Vector
+from anabranch.sim.twin.state import State
+from anabranch.sim.twin.vectors import Dot, Vector
 
 
 class TwinCore:

@@ -15,7 +15,8 @@ from anabranch.sim.twin.effects import Plain
 from anabranch.sim.twin.join import Frozen, join
 from anabranch.sim.twin.records import Record, apply_record
 from anabranch.sim.twin.replies import Mismatch
-from anabranch.sim.twin.state import Dot, State
+from anabranch.sim.twin.state import State
+from anabranch.sim.twin.vectors import Dot
 
 Content = Union[list[tuple[Dot, Plain]], list[Record], Frozen, None]
 

@@ -12,7 +12,8 @@ from anabranch.crdt.region_log import RegionLog
 from anabranch.region.engine.engine import Engine
 from anabranch.sim.calls import Call
 from anabranch.sim.rules import Counts
-from anabranch.sim.twin.state import State, has_more
+from anabranch.sim.twin.state import State
+from anabranch.sim.twin.vectors import has_more
 
 
 def began(counts: Counts, engine: Engine, clock_ms: int) -> None:

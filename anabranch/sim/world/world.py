@@ -116,7 +116,7 @@ class World:
         for region in self.regions.values():
             region.stop("end")
             if region.process is not None:
-                region.process.opener.forget()
+                region.process.files.opener.forget()
 
     def note(self, region: int, what: str, *details: Any) -> None:
         """Adds a line to the trace."""
@@ -165,7 +165,7 @@ class World:
             before,
             always,
         )
-        operation.commits_fail = region.process is not None and region.process.commits_fail
+        operation.commits_fail = region.process is not None and region.process.files.commits_fail
         return operation
 
     def _intend(self, intent: Intent) -> None:
