@@ -14,7 +14,7 @@ from anabranch.console import replies
 from anabranch.console.regions import CONNECT_S, Region
 from anabranch.plural import counted
 from anabranch.region.resp.decoder import INCOMPLETE, ReplyDecoder, WrongProtocol
-from anabranch.region.resp.request import command_bytes
+from anabranch.region.resp.request import command
 
 PATIENCE_S: Final = 10.0
 REPLY_BYTES_MAX: Final = 8 << 20
@@ -86,7 +86,7 @@ class CommandLine:
     async def _exchange(self, words: list[bytes]) -> replies.Reply:
         assert self._streams is not None
         reader, writer = self._streams
-        writer.write(command_bytes(*words))
+        writer.write(command(*words))
         await writer.drain()
         while (reply := self._decoder.next()) is INCOMPLETE:
             if self._decoder.held_bytes > REPLY_BYTES_MAX:

@@ -23,7 +23,7 @@ from anabranch.pipeline.resp import Connection, RefusedCommand, RegionGone, name
 from anabranch.pipeline.sink_options import SinkOptions
 from anabranch.pipeline.window import WindowError, checked_window
 from anabranch.region.resp.decoder import ReplyDecoder
-from anabranch.region.resp.request import command_bytes, word_bytes
+from anabranch.region.resp.request import command, word_bytes
 
 # A chunk has no more bytes than this, and one row.
 _CHUNK_BYTES: Final = 1 << 20
@@ -31,7 +31,7 @@ _STREAMS_KEPT: Final = 10_000
 # Settings of a region: the most bytes of a request, and of one word of it.
 _REQUEST_LIMIT: Final = "client-query-buffer-limit"
 _WORD_LIMIT: Final = "proto-max-bulk-len"
-_BARRIER: Final = command_bytes("CRDT.VECTOR")
+_BARRIER: Final = command("CRDT.VECTOR")
 # A task with `wait` adds to this stream, so that WAIT also speaks of rows that were recognised.
 _WAIT_KEY: Final = f"{SINK_PREFIX}wait"
 
@@ -265,8 +265,8 @@ class Adder:
         assert self._connection is not None
         data = b"".join(chunk.parts)
         if self._options.wait:
-            data += command_bytes("XADD", _WAIT_KEY, "MAXLEN", "=", 1, "*", "by", self._task.place)
-            data += command_bytes("WAIT", self._options.wait, self._options.wait_s * 1000)
+            data += command("XADD", _WAIT_KEY, "MAXLEN", "=", 1, "*", "by", self._task.place)
+            data += command("WAIT", self._options.wait, self._options.wait_s * 1000)
         self._connection.send_bytes(data + _BARRIER)
         self._sent.append(self._to_send.popleft())
 
@@ -304,10 +304,10 @@ class Adder:
         )
 
 
-def _words_of(command: bytes) -> list[bytes]:
+def _words_of(data: bytes) -> list[bytes]:
     """The words of a command, which is an array of strings, as a reply may be."""
     decoder = ReplyDecoder()
-    decoder.feed(command)
+    decoder.feed(data)
     words: list[bytes] = decoder.next()
     return words
 

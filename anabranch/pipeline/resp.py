@@ -11,7 +11,7 @@ from typing import Any, Final, Union
 
 from anabranch.pipeline.errors import PipelineError
 from anabranch.region.resp.decoder import INCOMPLETE, ReplyDecoder, WrongProtocol
-from anabranch.region.resp.request import Word, command_bytes
+from anabranch.region.resp.request import Word, command
 
 Reply = Union[None, int, bytes, "list[Reply]"]
 
@@ -74,10 +74,10 @@ class Connection:
 
     def send(self, *words: Word) -> None:
         """Sends a command, whose reply is to be received later."""
-        self.send_bytes(command_bytes(*words))
+        self.send_bytes(command(*words))
 
     def send_bytes(self, data: bytes) -> None:
-        """Sends commands that `command_bytes` made; each of them has a reply."""
+        """Sends commands that `command` made; each of them has a reply."""
         try:
             self._socket.sendall(data)
         except OSError as error:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.region.resp.decoder import INCOMPLETE, ErrorText, ReplyDecoder, WrongProtocol
-from anabranch.region.resp.request import command_bytes
+from anabranch.region.resp.request import command
 from tests.differential.replies import Typed, read
 from tests.resp.streams import divided
 
@@ -139,5 +139,5 @@ def test_bytes_that_are_no_reply_are_refused_after_those_that_are(data: bytes) -
 
 
 def test_a_command_is_encoded() -> None:
-    assert command_bytes("A", b"", b"\r\n") == b"*3\r\n$1\r\nA\r\n$0\r\n\r\n$2\r\n\r\n\r\n"
-    assert command_bytes("\udcff", 12) == b"*2\r\n$1\r\n\xff\r\n$2\r\n12\r\n"
+    assert command("A", b"", b"\r\n") == b"*3\r\n$1\r\nA\r\n$0\r\n\r\n$2\r\n\r\n\r\n"
+    assert command("\udcff", 12) == b"*2\r\n$1\r\n\xff\r\n$2\r\n12\r\n"

@@ -26,8 +26,9 @@ from anabranch.bench.acceptance.harness import (
     require_agreement,
     start_all,
 )
-from anabranch.sim.scenario.cluster import ClusterError
-from anabranch.sim.scenario.processes import HOST, ProcessCluster, RegionProcess
+from anabranch.cluster.errors import ClusterError
+from anabranch.cluster.ports import HOST
+from anabranch.cluster.regions import ProcessCluster, RegionProcess
 
 Record = tuple[tuple[bytes, bytes], ...]
 """Fields and values, in order."""

@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from anabranch.bench.acceptance.harness import benchmark_command
-from anabranch.sim.scenario.cluster import ClusterError
-from anabranch.sim.scenario.processes import HOST
+from anabranch.cluster.errors import ClusterError
+from anabranch.cluster.ports import HOST
 
 _SILENCE_S_MAX: Final = 60
 _BUFFER_BYTES: Final = 1 << 18
@@ -42,13 +42,6 @@ class Traffic(NamedTuple):
     marks: int
     """The marks in the replies to one batch, or their bytes if `mark` is empty."""
     mark: bytes = b"$"
-
-
-def command(*words: object) -> bytes:
-    """A request in RESP."""
-    encoded = [word if isinstance(word, bytes) else str(word).encode() for word in words]
-    parts = [b"$%d\r\n%s\r\n" % (len(word), word) for word in encoded]
-    return b"*%d\r\n" % len(parts) + b"".join(parts)
 
 
 def drive(port: int, traffic: Traffic, batches: int) -> Took:

@@ -12,14 +12,15 @@ import time
 from statistics import median
 from typing import Final
 
-from anabranch.bench.table.client import Traffic, command, drive
+from anabranch.bench.table.client import Traffic, drive
 from anabranch.bench.table.memory import KEYS, STREAM, add_entries, add_keys
 from anabranch.bench.table.servers import RedisServer, RegionServer, Server
 from anabranch.bench.table.values import Measured, Run, Values
 from anabranch.bench.table.workloads import VALUE
-from anabranch.sim.scenario.cluster import ClusterError
-from anabranch.sim.scenario.processes import HOST
-from anabranch.sim.scenario.wire import Wire
+from anabranch.cluster.client import RespClient
+from anabranch.cluster.errors import ClusterError
+from anabranch.cluster.ports import HOST
+from anabranch.region.resp.request import command
 
 ENTRIES: Final = 5_000_000
 PLACES: Final = 50
@@ -29,11 +30,11 @@ _ADDS: Final = 3_200
 
 def _places(port: int) -> list[str]:
     """IDs spread over the whole time of the stream."""
-    with Wire(HOST, port, 60.0) as wire:
+    with RespClient(HOST, port, 60.0) as client:
         ends = []
         for name in ("XRANGE", "XREVRANGE"):
             first, last = ("-", "+") if name == "XRANGE" else ("+", "-")
-            page = wire.call(name, STREAM, first, last, "COUNT", 1)
+            page = client.call(name, STREAM, first, last, "COUNT", 1)
             if not (isinstance(page, list) and isinstance(page[0], list)):
                 raise ClusterError(f"{name} answered {page!r}")
             ends.append(int(bytes(page[0][0]).split(b"-")[0]))  # type: ignore[arg-type]
@@ -47,9 +48,9 @@ def _start(server: Server, length: int, places: list[str]) -> tuple[float, float
     server.start()
     server.await_answer(lambda reply: reply == length, "XLEN", STREAM)
     first_s = time.monotonic() - begun
-    with Wire(HOST, server.port, 60.0) as wire:
+    with RespClient(HOST, server.port, 60.0) as client:
         for place in places:
-            page = wire.call("XRANGE", STREAM, place, "+", "COUNT", _PAGE)
+            page = client.call("XRANGE", STREAM, place, "+", "COUNT", _PAGE)
             if not isinstance(page, list) or not page:
                 raise ClusterError(f"XRANGE answered {page!r}")
     adds = Traffic([command("XADD", "other", "*", "f", VALUE) * 16], 16, 10, 16)

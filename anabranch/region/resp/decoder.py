@@ -112,6 +112,11 @@ class ReplyDecoder:
         """The number of bytes of a reply that is not whole yet."""
         return self._fed - self._begun
 
+    @property
+    def has_bytes(self) -> bool:
+        """Whether it has bytes of replies, whole or not, that `next` has not given."""
+        return bool(self._ready) or self.held_bytes > 0
+
     def feed(self, data: bytes) -> None:
         """Takes the next bytes."""
         self._fed += len(data)

@@ -7,7 +7,7 @@ from typing import Union
 Word = Union[str, bytes, int]
 
 
-def command_bytes(*words: Word) -> bytes:
+def command(*words: Word) -> bytes:
     """A command; surrogate escapes in a text become the bytes that they stand for."""
     return b"*%d\r\n%b" % (len(words), word_bytes(*words))
 
