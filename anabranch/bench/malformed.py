@@ -216,12 +216,10 @@ def fill_bounded_memory(region: RegionProcess) -> None:
     So the region is in the state of one that has run for a while. Each entry is removed at once, so
     no free memory is left in which a leak could hide.
     """
+    commands = [("XADD", "warm-up", "*", "f", b"x" * WARM_UP_BYTES), ("DEL", "warm-up")]
     with region.connect(CONNECTION_PATIENCE_S) as client:
         for _ in range(WARM_UP_REMOVALS):
-            client.send("XADD", "warm-up", "*", "f", b"x" * WARM_UP_BYTES)
-            client.send("DEL", "warm-up")
-            client.read()
-            client.read()
+            client.ask_all(commands)
 
 
 def _answers_ping(client: RespClient) -> bool:

@@ -57,11 +57,10 @@ def fill(region: RegionProcess, entries: int) -> None:
     with region.connect(60.0) as client:
         for first in range(0, entries, FILL_ENTRIES):
             numbers = range(first, min(first + FILL_ENTRIES, entries))
-            for n in numbers:
-                amount = f"{n % 977}.{n % 100:02}"
-                client.send("XADD", KEY, "*", "user", f"u{n % 5000}", "amount", amount)
-            for _ in numbers:
-                client.read()
+            amounts = {n: f"{n % 977}.{n % 100:02}" for n in numbers}
+            client.ask_all(
+                [("XADD", KEY, "*", "user", f"u{n % 5000}", "amount", amounts[n]) for n in numbers]
+            )
 
 
 class Probe:

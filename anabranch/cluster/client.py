@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import select
 import socket
+from collections.abc import Sequence
 from typing import Any, Final, Self
 
 from anabranch.cluster.errors import ClusterError, ConnectionFailed
@@ -51,8 +52,11 @@ class RespClient:
 
     def send(self, *words: Word) -> None:
         """Sends one command."""
+        self._send(command(*words))
+
+    def _send(self, data: bytes) -> None:
         try:
-            self._socket.sendall(command(*words))
+            self._socket.sendall(data)
         except OSError as error:
             raise ConnectionFailed(f"{self.address}: {error}") from error
 
@@ -63,10 +67,16 @@ class RespClient:
 
     def ask(self, *words: Word) -> Any:
         """Sends a command and returns its reply; ClusterError if that is an error."""
-        reply = self.call(*words)
-        if isinstance(reply, ErrorText):
-            raise ClusterError(f"{self.address}: {words[0]!s} is answered with: {reply.text}")
-        return reply
+        return self.ask_all([words])[0]
+
+    def ask_all(self, commands: Sequence[Sequence[Word]]) -> list[Any]:
+        """Sends commands together and returns their replies; ClusterError if one is an error."""
+        self._send(b"".join(command(*words) for words in commands))
+        replies = [self.read() for _ in commands]
+        for words, reply in zip(commands, replies, strict=True):
+            if isinstance(reply, ErrorText):
+                raise ClusterError(f"{self.address}: the answer to {words[0]!s} is: {reply.text}")
+        return replies
 
     def readable(self, patience_s: float) -> bool:
         """Whether bytes of a reply arrive within `patience_s`."""

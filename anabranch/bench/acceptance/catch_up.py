@@ -103,28 +103,28 @@ def write(port: int, per_s: int, results: Connection) -> None:
     adds that were never sent.
     """
     results.send("ready")
-    wires = _connected(port)
+    clients = _connected(port)
     sent: dict[int, float] = {}
     waits_ms: list[float] = []
     begun = time.monotonic()
     number = 0
     while not results.poll():
         due = begun + number / per_s
-        for n, client in enumerate(wires):
+        for n, client in enumerate(clients):
             if n in sent and client.readable(0.0):
                 assert isinstance(client.read(), bytes)
                 waits_ms.append(1000 * (time.monotonic() - sent.pop(n)))
         free = next((n for n in range(CONNECTIONS) if n not in sent), None)
         if time.monotonic() >= due and free is not None:
             sent[free] = due
-            wires[free].send("XADD", KEY, "*", "f", f"ap-{number}")
+            clients[free].send("XADD", KEY, "*", "f", f"ap-{number}")
             if number == 0:
                 results.send("adding")
             number += 1
         else:
             time.sleep(0.0005)
     for n, at in sent.items():
-        assert isinstance(wires[n].read(), bytes)
+        assert isinstance(clients[n].read(), bytes)
         waits_ms.append(1000 * (time.monotonic() - at))
     results.recv()
     results.send(waits_ms)

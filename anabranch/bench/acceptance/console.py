@@ -52,10 +52,7 @@ def fill(port: int, key: str, entries: int) -> None:
     with RespClient(HOST, port) as client:
         for first in range(0, entries, _BATCH):
             batch = range(first, min(first + _BATCH, entries))
-            for n in batch:
-                client.send("XADD", key, "*", "n", n, "text", f"entry number {n}")
-            for _ in batch:
-                client.read()
+            client.ask_all([("XADD", key, "*", "n", n, "text", f"entry number {n}") for n in batch])
 
 
 @contextmanager
@@ -119,17 +116,16 @@ def updates(
     with RespClient(HOST, port) as client:
         for n in range(probes):
             at_ms = 1000 * time.time()
-            entry = client.call("XADD", key, "*", "probe", str(n))
-            assert isinstance(entry, bytes)
-            sent[f"us {entry.decode()} present"] = sent[f"eu {entry.decode()} present"] = at_ms
+            entry = client.ask("XADD", key, "*", "probe", n).decode()
+            sent[f"us {entry} present"] = sent[f"eu {entry} present"] = at_ms
             # Both views have it before it is removed, and the next command comes at any moment.
             page.wait_for_function(
                 "id => window.seen[`us ${id} present`] && window.seen[`eu ${id} present`]",
-                arg=entry.decode(),
+                arg=entry,
             )
             page.wait_for_timeout(50 + 17 * (n % 7))
             if n % 3 == 0:
-                sent[f"us {entry.decode()} removed"] = 1000 * time.time()
+                sent[f"us {entry} removed"] = 1000 * time.time()
                 client.call("XDEL", key, entry)
                 page.wait_for_timeout(310)
     page.wait_for_timeout(2000)

@@ -21,7 +21,6 @@ from anabranch import build
 from anabranch.bench.acceptance.harness import Figures, show_build, wait_for
 from anabranch.cluster.errors import ClusterError, ConnectionFailed
 from anabranch.cluster.regions import ProcessCluster, RegionProcess
-from anabranch.region.resp.decoder import ErrorText
 
 US, PEERS = "us", ("eu", "ap")
 KEYS = 20
@@ -43,15 +42,8 @@ def contents(region: RegionProcess) -> dict[str, dict[bytes, tuple[bytes, ...]]]
     found: dict[str, dict[bytes, tuple[bytes, ...]]] = {}
     with region.connect() as client:
         for number in range(KEYS):
-            reply = client.call("XRANGE", f"k{number}", "-", "+")
-            if isinstance(reply, ErrorText) or not isinstance(reply, list):
-                raise ClusterError(f"XRANGE answered {reply!r}")
-            rows = [row for row in reply if isinstance(row, list)]
-            found[f"k{number}"] = {
-                row[0]: tuple(word for word in row[1] if isinstance(word, bytes))
-                for row in rows
-                if isinstance(row[0], bytes) and isinstance(row[1], list)
-            }
+            rows = client.ask("XRANGE", f"k{number}", "-", "+")
+            found[f"k{number}"] = {entry_id: tuple(fields) for entry_id, fields in rows}
     return found
 
 

@@ -22,7 +22,6 @@ from anabranch.cluster.errors import ClusterError, ConnectionFailed
 from anabranch.cluster.regions import ProcessCluster, RegionProcess
 from anabranch.region.live.data_files import read_only_uri
 from anabranch.region.live.database import FILE_NAME
-from anabranch.region.resp.decoder import ErrorText
 from anabranch.region.storage import sums
 
 US = "us"
@@ -40,13 +39,9 @@ def fill(region: RegionProcess, megabytes: int, streams: int) -> int:
     with region.connect(PATIENCE_S) as client:
         for first in range(0, count, BATCH):
             batch = range(first, min(first + BATCH, count))
-            for number in batch:
-                # A stream gets its entries in runs, as from a producer that sends batches.
-                client.send("XADD", f"stream:{number // 10 % streams}", "*", "f", value)
-            for _ in batch:
-                reply = client.read()
-                if isinstance(reply, ErrorText):
-                    raise ConnectionFailed(reply.text)
+            # A stream gets its entries in runs, as from a producer that sends batches.
+            keys = [f"stream:{number // 10 % streams}" for number in batch]
+            client.ask_all([("XADD", key, "*", "f", value) for key in keys])
     return count
 
 
@@ -92,7 +87,7 @@ class Checks:
     def structure(self) -> None:
         """The trees of the file."""
         if list(self._query("PRAGMA integrity_check(3)")) != [("ok",)]:
-            raise ConnectionFailed(f"{self._file} is damaged")
+            raise ClusterError(f"{self._file} is damaged")
 
     def read(self) -> None:
         """Reads all nodes, nearly all of the checkpoint."""

@@ -270,8 +270,7 @@ async def _read_out(stream: PeerStream) -> None:
 
 
 def _link_up(region: RegionProcess) -> None:
-    with region.connect(CALL_PATIENCE_S) as client:
-        client.call("CRDT.LINK", "ap", "UP")
+    region.ask("CRDT.LINK", "ap", "UP")
 
 
 @contextlib.contextmanager
@@ -358,8 +357,7 @@ def _judge_log(figures: Figures, region: RegionProcess, took_s: float) -> None:
 def _judge_replication(figures: Figures, cluster: ProcessCluster, added: int) -> None:
     cluster.level()
     for name in (US, EU):
-        with cluster[name].connect() as client:
-            length = client.call("XLEN", KEY)
+        length = cluster[name].ask("XLEN", KEY)
         figures.require(f"{name} has what was added", length == added, length)
     digests = {cluster[name].digest() for name in (US, EU)}
     figures.require("equal digests", len(digests) == 1, digests)

@@ -86,31 +86,16 @@ def _read(port: int, probes: int, results: Connection) -> None:
     """Runs in a process: sends the times at which each probe's number was read."""
     seen: dict[int, float] = {}
     with RespClient(HOST, port, 120.0) as client:
-        last = client.call("XREVRANGE", KEY, "+", "-", "COUNT", 1)
-        at = (
-            bytes(last[0][0]).decode()
-            if isinstance(last, list)
-            and last
-            and isinstance(last[0], list)
-            and isinstance(last[0][0], bytes)
-            else "0"
-        )
+        last = client.ask("XREVRANGE", KEY, "+", "-", "COUNT", 1)
+        at = last[0][0] if last else "0"
         results.send("ready")
         while len(seen) < probes:
-            reply = client.call("XREAD", "BLOCK", 60000, "STREAMS", KEY, at)
+            reply = client.ask("XREAD", "BLOCK", 60000, "STREAMS", KEY, at)
             now = time.monotonic()
-            assert isinstance(reply, list), f"nothing came within a minute: {reply!r}"
-            stream = reply[0]
-            assert isinstance(stream, list) and isinstance(stream[1], list)
-            for entry in stream[1]:
-                assert (
-                    isinstance(entry, list)
-                    and isinstance(entry[0], bytes)
-                    and isinstance(entry[1], list)
-                    and isinstance(entry[1][1], bytes)
-                )
-                seen[int(entry[1][1])] = now
-                at = entry[0].decode()
+            assert reply is not None, "nothing came within a minute"
+            for entry_id, fields in reply[0][1]:
+                seen[int(fields[1])] = now
+                at = entry_id
     results.send(seen)
 
 

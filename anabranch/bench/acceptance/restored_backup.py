@@ -18,7 +18,7 @@ from anabranch.answers import vector_of
 from anabranch.bench.acceptance.harness import Figures, require_agreement, start_all, wait_for
 from anabranch.cluster.errors import ClusterError, ConnectionFailed
 from anabranch.cluster.regions import ProcessCluster, RegionProcess
-from anabranch.region.resp.decoder import ErrorText, Reply
+from anabranch.region.resp.decoder import ErrorText
 
 KEY = "s"
 US, EU, AP = "us", "eu", "ap"
@@ -31,34 +31,13 @@ Contents = dict[int, tuple[bytes, ...]]
 def contents_of(region: RegionProcess, origin: str) -> Contents:
     """The contents of one region log, by counter."""
     found: Contents = {}
-    with region.connect(120.0) as client:
-        reply = client.call("CRDT.LOG", KEY, origin)
-    if not isinstance(reply, list):
-        raise ClusterError(f"CRDT.LOG answered {reply!r}")
-    for entry in reply:
-        counter, content = _logged(entry)
+    for row in region.ask("CRDT.LOG", KEY, origin, timeout_s=120.0):
+        entry = dict(zip(row[::2], row[1::2], strict=True))
+        counter = int(entry[b"counter"])
         if counter in found:
             raise ClusterError(f"CRDT.LOG gives counter {counter} twice")
-        found[counter] = content
+        found[counter] = (entry[b"id"], *entry[b"fields"])
     return found
-
-
-def _logged(entry: Reply) -> tuple[int, tuple[bytes, ...]]:
-    """(counter, contents) of one element of CRDT.LOG's reply: a flat map of id, counter, fields."""
-    if not isinstance(entry, list):
-        raise ClusterError(f"CRDT.LOG gave {entry!r}")
-    pairs = {
-        entry[n]: entry[n + 1] for n in range(0, len(entry) - 1, 2) if isinstance(entry[n], bytes)
-    }
-    counter, fields = pairs.get(b"counter"), pairs.get(b"fields")
-    entry_id = pairs.get(b"id")
-    if (
-        not isinstance(counter, (int, bytes))
-        or not isinstance(fields, list)
-        or not isinstance(entry_id, bytes)
-    ):
-        raise ClusterError(f"CRDT.LOG gave {entry!r}")
-    return int(counter), (entry_id, *(word for word in fields if isinstance(word, bytes)))
 
 
 class Client(threading.Thread):
@@ -199,9 +178,7 @@ def _own(region: RegionProcess) -> int:
 def _add(region: RegionProcess, value: str, count: int) -> None:
     with region.connect() as client:
         for number in range(count):
-            reply = client.call("XADD", KEY, "*", value, number)
-            if not isinstance(reply, bytes):
-                raise ClusterError(f"XADD answered {reply!r}")
+            client.ask("XADD", KEY, "*", value, number)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -91,9 +91,7 @@ class Disorder:
 
 def written(cluster: ProcessCluster) -> int:
     """The entries of the stream in a region that is never killed."""
-    with cluster["ap"].connect() as client:
-        length = client.call("XLEN", KEY)
-    assert isinstance(length, int)
+    length: int = cluster["ap"].ask("XLEN", KEY)
     return length
 
 

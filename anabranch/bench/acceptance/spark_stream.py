@@ -26,7 +26,6 @@ from anabranch.bench.acceptance.harness import (
     wait_for,
 )
 from anabranch.bench.acceptance.spark_cluster import Driver, endpoints, kill
-from anabranch.cluster.errors import ClusterError
 from anabranch.cluster.regions import ProcessCluster, RegionProcess
 
 KEY: Final = "numbers"
@@ -71,12 +70,7 @@ class Load:
             with region.connect(120.0) as client:
                 for first in range(0, len(numbers), PIPELINE):
                     some = numbers[first : first + PIPELINE]
-                    for number in some:
-                        client.send("XADD", KEY, "*", "n", str(number))
-                    for number in some:
-                        reply = client.read()
-                        if not isinstance(reply, bytes):
-                            raise ClusterError(f"XADD of {number} answered {reply!r}")
+                    client.ask_all([("XADD", KEY, "*", "n", number) for number in some])
                     with self._lock:
                         self.written += len(some)
                     due_s = begun_s + seconds * (first + len(some)) / len(numbers)
@@ -110,8 +104,7 @@ def run(entries: int, seconds: float, kills: int, seed: int, patience_s: float) 
     ):
         directory = Path(folder)
         start_all(figures, regions)
-        with next(iter(regions.regions.values())).connect() as client:
-            client.call("XADD", KEY, "*", "n", "first")
+        next(iter(regions.regions.values())).ask("XADD", KEY, "*", "n", "first")
         regions.level(120.0)
         given = {
             "options": json.dumps({"endpoints": endpoints(regions), "streams": KEY}),

@@ -288,8 +288,7 @@ def _spread(values: Sequence[float], form: str) -> str:
 
 def _empty(region: RegionProcess) -> None:
     """Removes the stream, and waits for the checkpoint, which would disturb the next run."""
-    with region.connect() as client:
-        client.call("DEL", KEY)
+    region.ask("DEL", KEY)
     await_saved(region)
 
 

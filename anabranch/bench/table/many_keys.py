@@ -27,7 +27,6 @@ from anabranch.bench.table.memory import (
 from anabranch.bench.table.servers import RegionServer
 from anabranch.bench.table.values import Measured, Run, Values
 from anabranch.cluster.client import RespClient
-from anabranch.cluster.errors import ClusterError
 from anabranch.cluster.ports import HOST
 
 PREFIX: Final = "keys.wait."
@@ -127,15 +126,10 @@ def _works(region: RegionServer) -> dict[str, Callable[[], object]]:
 
 
 def _scan(port: int) -> None:
-    cursor: bytes = b"0"
     with RespClient(HOST, port, 60.0) as client:
-        while True:
-            reply = client.call("SCAN", cursor, "COUNT", 1000)
-            if not isinstance(reply, list) or not isinstance(reply[0], bytes):
-                raise ClusterError(f"SCAN answered {reply!r}")
-            cursor = reply[0]
-            if cursor == b"0":
-                return
+        cursor = client.ask("SCAN", 0, "COUNT", 1000)[0]
+        while cursor != b"0":
+            cursor = client.ask("SCAN", cursor, "COUNT", 1000)[0]
 
 
 def _flushed(region: RegionServer, keys: int, rounds: int) -> Values:

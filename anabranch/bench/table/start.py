@@ -31,15 +31,11 @@ _ADDS: Final = 3_200
 def _places(port: int) -> list[str]:
     """IDs spread over the whole time of the stream."""
     with RespClient(HOST, port, 60.0) as client:
-        ends = []
-        for name in ("XRANGE", "XREVRANGE"):
-            first, last = ("-", "+") if name == "XRANGE" else ("+", "-")
-            page = client.call(name, STREAM, first, last, "COUNT", 1)
-            if not (isinstance(page, list) and isinstance(page[0], list)):
-                raise ClusterError(f"{name} answered {page!r}")
-            ends.append(int(bytes(page[0][0]).split(b"-")[0]))  # type: ignore[arg-type]
+        ends = [("XRANGE", STREAM, "-", "+"), ("XREVRANGE", STREAM, "+", "-")]
+        pages = [client.ask(*words, "COUNT", 1) for words in ends]
+    first, last = (int(page[0][0].split(b"-")[0]) for page in pages)
     chance = random.Random(1)
-    return [f"{chance.randint(ends[0], max(ends[0], ends[1] - 20))}-0" for _ in range(PLACES)]
+    return [f"{chance.randint(first, max(first, last - 20))}-0" for _ in range(PLACES)]
 
 
 def _start(server: Server, length: int, places: list[str]) -> tuple[float, float]:
@@ -50,9 +46,8 @@ def _start(server: Server, length: int, places: list[str]) -> tuple[float, float
     first_s = time.monotonic() - begun
     with RespClient(HOST, server.port, 60.0) as client:
         for place in places:
-            page = client.call("XRANGE", STREAM, place, "+", "COUNT", _PAGE)
-            if not isinstance(page, list) or not page:
-                raise ClusterError(f"XRANGE answered {page!r}")
+            if not client.ask("XRANGE", STREAM, place, "+", "COUNT", _PAGE):
+                raise ClusterError(f"there are no entries from {place} on")
     adds = Traffic([command("XADD", "other", "*", "f", VALUE) * 16], 16, 10, 16)
     drive(server.port, adds, _ADDS // 16)
     return first_s, time.monotonic() - begun
