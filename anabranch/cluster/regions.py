@@ -22,6 +22,7 @@ from anabranch.region.resp.request import Word
 if TYPE_CHECKING:
     import redis
 
+CLUSTER: Final = "local"
 START_PATIENCE_S: Final = 90.0
 STOP_PATIENCE_S: Final = 20.0
 LOG_TAIL_LINES: Final = 40
@@ -114,7 +115,7 @@ class ProcessCluster:
         names: Sequence[str] = ("us", "eu", "ap"),
         settings: Mapping[str, str] | None = None,
         directory: Path | None = None,
-        cluster: str = "scenario",
+        cluster: str = CLUSTER,
     ) -> None:
         self.is_temporary = directory is None
         self.directory = directory or Path(tempfile.mkdtemp(prefix="anabranch-"))

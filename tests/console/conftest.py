@@ -25,7 +25,7 @@ CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
     """Three live regions with open links, for all tests of a file."""
-    made = LiveCluster(directory=tmp_path_factory.mktemp("cluster"))
+    made = LiveCluster(directory=tmp_path_factory.mktemp("cluster"), cluster="test")
     try:
         made.start_all()
         yield made
