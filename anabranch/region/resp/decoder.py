@@ -175,7 +175,9 @@ class ReplyDecoder:
                 if not above:
                     begun = at
                 end = buffer.find(b"\r\n", at)
-                if end < 0:
+                if end <= at:
+                    if end == at:
+                        raise WrongProtocol("no reply is an empty line")
                     break
                 kind, content = buffer[at], buffer[at + 1 : end]
                 form = _FORM_OF[kind]
