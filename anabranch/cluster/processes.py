@@ -38,7 +38,8 @@ def spawn(
     """Starts a program without input, whose output goes to the end of `log`.
 
     `environment`: all its variables; None: those of this process. `options` go to
-    `subprocess.Popen`. Call it, and keep the process, under `signals_wait`.
+    `subprocess.Popen`. If a handler of a signal may raise, call it, and keep the process, under
+    `signals_wait`.
     """
     with log.open("ab") as output:
         return subprocess.Popen(
