@@ -18,9 +18,10 @@ from typer.testing import CliRunner
 
 from anabranch.chaos.regions import FULL_DISK_BYTES
 from anabranch.cli.main import application
+from anabranch.cluster.processes import limit_files
 from anabranch.region.live.database import FILE_NAME
 from tests.alerts.world import MADE_UP, PATIENCE_S, World
-from tests.support.processes import eventually, limit_files
+from tests.support.processes import eventually
 
 Labels = dict[str, str]
 Condition = Callable[[World], Iterator[Labels]]

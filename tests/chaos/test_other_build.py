@@ -47,7 +47,7 @@ def test_every_second_start_runs_the_other_build(
     made = ChaosRegions(draw(1, 20, 2), tmp_path, OtherBuild(INTERPRETED))
     ran: list[tuple[str, bool]] = []
 
-    def start(self: ChaosRegions, name: str, extra: object, wait: bool) -> None:
+    def start(self: ChaosRegions, name: str, *extra: str, wait: bool) -> None:
         ran.append((name, self.program(name)[1].get("ANABRANCH_PURE") == "1"))
 
     monkeypatch.setattr(regions_module.ProcessCluster, "start", start)

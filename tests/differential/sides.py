@@ -11,6 +11,7 @@ from anabranch.region.engine.replies import NoReply, Reply, ReplyLater
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings
 from anabranch.region.resp.encoder import encode
+from anabranch.region.resp.request import command
 from tests.differential.replies import Incomplete, Typed, read
 from tests.support.engines import execute, single
 
@@ -23,13 +24,6 @@ def clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def request(words: list[bytes]) -> bytes:
-    """A command as RESP bytes."""
-    return b"*%d\r\n" % len(words) + b"".join(
-        b"$%d\r\n%b\r\n" % (len(word), word) for word in words
-    )
-
-
 class RedisConnection:
     """One connection to the real server."""
 
@@ -38,7 +32,7 @@ class RedisConnection:
         self.buffer = b""
 
     def send(self, *commands: list[bytes]) -> None:
-        self.socket.sendall(b"".join(request(words) for words in commands))
+        self.socket.sendall(b"".join(command(*words) for words in commands))
 
     def receive(self, patience_s: float = PATIENCE_S) -> Typed | None:
         """The next reply; None if none arrives within `patience_s` seconds."""

@@ -21,16 +21,17 @@ import redis
 from anabranch import build
 from anabranch.cli.errors import CliError
 from anabranch.cli.recording import _finish
+from anabranch.cluster.errors import ClusterError
+from anabranch.cluster.regions import ProcessCluster
+from anabranch.region.resp.decoder import ErrorText, Reply
 from anabranch.sim.scenario import live
-from anabranch.sim.scenario.cluster import ClusterError, Ticket
-from anabranch.sim.scenario.expectation import ErrorText, Row
+from anabranch.sim.scenario.cluster import Ticket
+from anabranch.sim.scenario.expectation import Row
 from anabranch.sim.scenario.live import Endpoint, LiveCluster
 from anabranch.sim.scenario.parser import load
-from anabranch.sim.scenario.processes import ProcessCluster
 from anabranch.sim.scenario.prompt import Prompt
 from anabranch.sim.scenario.proxies import HOST, Proxies
 from anabranch.sim.scenario.session import COMMAND_BYTES_MAX, Blocked, Refused, Session
-from anabranch.sim.scenario.shape import Reply
 from anabranch.sim.scenario.transcript import written_reply
 from anabranch.sim.scenario.virtual import run_virtually
 from tests.support.cluster import child_env
@@ -50,7 +51,7 @@ def regions() -> Iterator[dict[int, Endpoint]]:
             for one in processes.regions.values()
         }
     finally:
-        processes.stop()
+        processes.close()
 
 
 @pytest.fixture
@@ -404,7 +405,7 @@ def test_links_of_the_other_regions_are_opened_if_one_is_gone(tmp_path: Path) ->
             for one in processes.regions.values()
         }
         session = Session(LiveCluster(regions), "A test")
-        processes.terminate("us")
+        processes.stop("us")
         with pytest.raises(ClusterError, match="^us: "):
             session.close()
         assert are_up({one: end for one, end in regions.items() if end.name != "us"})

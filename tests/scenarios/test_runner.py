@@ -6,13 +6,15 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
+from anabranch.cluster.errors import ClusterError
+from anabranch.region.resp.decoder import ErrorText, Reply
 from anabranch.sim.plan import Fault, Link
-from anabranch.sim.scenario.cluster import ClusterError, Ticket
-from anabranch.sim.scenario.expectation import Bindings, ErrorText, Row, matches
+from anabranch.sim.scenario.cluster import Ticket
+from anabranch.sim.scenario.expectation import Bindings, Row, matches
 from anabranch.sim.scenario.model import Scenario
 from anabranch.sim.scenario.parser import parse
 from anabranch.sim.scenario.runner import run_scenario
-from anabranch.sim.scenario.shape import Reply, shape
+from anabranch.sim.scenario.shape import shape
 
 
 class Scripted:

@@ -2,8 +2,8 @@
 
 Reading order:
 
-- `ports`: free ports on the loopback address.
-- `processes`: stopping processes, limiting their files, and waiting for conditions.
+- `ports`: the ports of this test process.
+- `processes`: waiting for the processes that tests start.
 - `engines`: engines without a process.
 - `cluster`: a live cluster of region processes.
 - `generated`: the parts of docs/ that scripts write.

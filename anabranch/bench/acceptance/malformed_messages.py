@@ -14,6 +14,7 @@ from typing import Final
 
 import zstandard
 
+from anabranch.cluster.regions import CLUSTER
 from anabranch.crdt.block import Block, BlockWriter, chain_after, read_effects
 from anabranch.crdt.encoding import Malformed
 from anabranch.crdt.errors import PeerError
@@ -24,7 +25,6 @@ from anabranch.sync.session.codec import decode_down, decode_up, encode_down, en
 from anabranch.sync.session.fields import MESSAGE_BYTES_MAX
 from anabranch.sync.wire import sync_pb2 as wire
 
-CLUSTER: Final = "scenario"
 MEMBERS: Final = {1: "us", 2: "eu", 3: "ap"}
 # The member that the program plays, and the effects that it says it has.
 PLAYED: Final = 3

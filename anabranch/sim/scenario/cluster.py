@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from anabranch.region.resp.decoder import Reply
 from anabranch.sim.plan import Fault, Link
 from anabranch.sim.scenario.model import Scenario
-from anabranch.sim.scenario.shape import Reply
-
-
-class ClusterError(Exception):
-    """The cluster cannot run a scenario: a region died, a link did not open, no answer came."""
 
 
 class Ticket:

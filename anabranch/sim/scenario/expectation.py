@@ -12,16 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Optional, Union
 
+from anabranch.region.resp.decoder import ErrorText
+
 ID = re.compile(r"\d+-\d+")
 SEQ_STEP = 1000
 """S4.1: a generated seq is congruent to its region's id modulo this."""
-
-
-@dataclass(frozen=True)
-class ErrorText:
-    """An error reply, code included, without the leading ``-``."""
-
-    text: str
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,9 @@ import re
 import time
 from typing import Final
 
+from anabranch.region.resp.decoder import ErrorText, Reply
 from anabranch.sim.scenario.cells import words_of
-from anabranch.sim.scenario.expectation import ErrorText
 from anabranch.sim.scenario.session import Blocked, Refused, Session
-from anabranch.sim.scenario.shape import Reply
 
 HELP: Final = """\
 us> XADD orders * item book    a command to region us

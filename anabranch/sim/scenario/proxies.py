@@ -13,13 +13,12 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any, Final, Optional
 
+from anabranch.cluster.errors import ClusterError
+from anabranch.region.resp.decoder import ErrorText, Reply
 from anabranch.region.resp.parser import ProtocolError, RequestParser
-from anabranch.sim.scenario.cluster import ClusterError
-from anabranch.sim.scenario.expectation import ErrorText
 from anabranch.sim.scenario.model import CLIENT_MAX
 from anabranch.sim.scenario.prompt import FIRST_PORT_LABEL
 from anabranch.sim.scenario.session import COMMAND_BYTES_MAX, Blocked, Refused, Session
-from anabranch.sim.scenario.shape import Reply
 
 HOST: Final = "127.0.0.1"
 _LOOK_S: Final = 0.01

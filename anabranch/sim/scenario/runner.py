@@ -13,11 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Optional, Protocol
 
+from anabranch.cluster.errors import ClusterError
+from anabranch.region.resp.decoder import ErrorText, Reply
 from anabranch.sim.plan import Link
-from anabranch.sim.scenario.cluster import ClusterError, ScenarioCluster, Ticket
+from anabranch.sim.scenario.cluster import ScenarioCluster, Ticket
 from anabranch.sim.scenario.expectation import (
     Bindings,
-    ErrorText,
     Expectation,
     Shape,
     matches,
@@ -38,7 +39,7 @@ from anabranch.sim.scenario.model import (
     Wait,
     connection,
 )
-from anabranch.sim.scenario.shape import Reply, shape, shape_of_transaction
+from anabranch.sim.scenario.shape import shape, shape_of_transaction
 
 ROUNDS_MAX = 50
 """A Sync row fails if it has not come to rest after this many rounds."""

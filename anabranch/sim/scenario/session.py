@@ -14,6 +14,7 @@ from itertools import combinations
 from typing import Final, Union
 
 from anabranch.region.engine.settings import Settings
+from anabranch.region.resp.decoder import Reply
 from anabranch.sim.history import Words
 from anabranch.sim.plan import shape_of
 from anabranch.sim.scenario.admins import ANSWER_PATIENCE_S
@@ -21,7 +22,6 @@ from anabranch.sim.scenario.cluster import Ticket
 from anabranch.sim.scenario.live import MODE_SETTING, LiveCluster
 from anabranch.sim.scenario.model import CLIENT_MAX, Call, Cut, Heal, Scenario, Sync, connection
 from anabranch.sim.scenario.runner import Run
-from anabranch.sim.scenario.shape import Reply
 from anabranch.sim.scenario.transcript import (
     Act,
     Answered,

@@ -8,12 +8,9 @@ the same form.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Union
 
-from anabranch.sim.scenario.expectation import ErrorText, Row, Shape
-
-Reply = Union[None, int, bytes, ErrorText, list["Reply"]]
-"""One RESP2 reply: nil, integer, simple or bulk string, error, array."""
+from anabranch.region.resp.decoder import ErrorText, Reply
+from anabranch.sim.scenario.expectation import Row, Shape
 
 
 def text(reply: Reply) -> str:

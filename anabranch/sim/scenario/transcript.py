@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Optional, Union
 
+from anabranch.region.resp.decoder import ErrorText
 from anabranch.sim.history import Words
-from anabranch.sim.scenario.expectation import ErrorText, Row, Shape
+from anabranch.sim.scenario.expectation import Row, Shape
 from anabranch.sim.scenario.recording import ANYTHING
 from anabranch.sim.scenario.writing import table_line, written_words
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Final, Optional
 
+from anabranch.cluster.errors import ClusterError
 from anabranch.region.engine.commands.introspection import keys_of
 from anabranch.region.engine.registry import commands
 from anabranch.region.engine.replies import (
@@ -25,17 +26,16 @@ from anabranch.region.engine.replies import (
     VerbatimText,
 )
 from anabranch.region.engine.replies import Reply as EngineReply
+from anabranch.region.resp.decoder import ErrorText, Reply
 from anabranch.region.resp.encoder import format_double
 from anabranch.sim.checkers import ALL
 from anabranch.sim.history import Began, Checker, Operation, Violation, Words
 from anabranch.sim.load.client import Client
 from anabranch.sim.plan import ClientPlan, Fault, Link, Plan
 from anabranch.sim.run import conclude
-from anabranch.sim.scenario.cluster import ClusterError, Ticket
-from anabranch.sim.scenario.expectation import ErrorText
+from anabranch.sim.scenario.cluster import Ticket
 from anabranch.sim.scenario.model import CLIENT_MAX, Scenario
 from anabranch.sim.scenario.runner import Mismatch, StepWatcher, run_scenario
-from anabranch.sim.scenario.shape import Reply
 from anabranch.sim.timeline.recorder import Recorder
 from anabranch.sim.world import faults
 from anabranch.sim.world.environment import EPOCH_MS
