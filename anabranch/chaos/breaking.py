@@ -31,6 +31,8 @@ _CLOSED_FIRST: Final = ("slow close", "reset", "timeout", "limited data")
 _WATCH_S: Final = 0.2
 # A kill waits for so long for the next acknowledged add.
 _ACKNOWLEDGEMENT_S: Final = 0.5
+# A backup is put back once other regions have so much, or after this time.
+_COPIES_S: Final = 3.0
 
 
 @dataclass
@@ -57,6 +59,8 @@ class Breaker(threading.Thread):
         self._over = threading.Event()
         # Regions that a fault has ended and not yet started again.
         self._down: set[str] = set()
+        # Region → when the backup was taken that a fault puts back.
+        self._backups_s: dict[str, float] = {}
 
     def stop(self) -> None:
         """Begins no further fault."""
@@ -166,15 +170,26 @@ class Breaker(threading.Thread):
                 self._regions.fill_disk(name, is_full=True)
             else:
                 self._end_region(name, kills=fault.kind in ("kill", "kill two"))
+            if fault.kind == "old backup":
+                self._backups_s[name] = self._history.now_s()
+                self._regions.back_up(name)
+                self._begin_region(name)
 
-    def _end_region(self, name: str, kills: bool, since_s: float | None = None) -> None:
-        """Ends a region. `since_s`: when its disk became full."""
+    def _begin_region(self, name: str) -> None:
+        self._regions.begin(name)
+        self._down.discard(name)
+
+    def _end_region(
+        self, name: str, kills: bool, since_s: float | None = None, backup_s: float | None = None
+    ) -> None:
+        """Ends a region. `since_s`: when its disk became full; for a `backup_s`, see `Loss`."""
         self._down.add(name)
         if kills:
             self._await_acknowledgement(name)
             self._regions.kill(name)
             at_s = self._history.now_s()
-            self._history.losses.append(Loss(name, at_s if since_s is None else since_s, at_s))
+            since_s = at_s if since_s is None else since_s
+            self._history.losses.append(Loss(name, since_s, at_s, backup_s))
         else:
             try:
                 self._regions.stop(name)
@@ -198,10 +213,23 @@ class Breaker(threading.Thread):
             else:
                 if fault.kind == "full disk":
                     self._end_region(name, kills=True, since_s=one.begun_s)
+                if fault.kind == "old backup":
+                    self._put_back(name, self._backups_s.pop(name))
                 if fault.kind == "clock":
                     self._regions.offsets_ms[name] = fault.values["offset_ms"]
-                self._regions.begin(name)
-                self._down.discard(name)
+                self._begin_region(name)
+
+    def _put_back(self, name: str, backup_s: float) -> None:
+        """Kills a region, and puts its backup back: its next start is told nothing of that."""
+        asked_s = self._history.now_s()
+        try:
+            had = self._regions[name].vector()
+            are_copied = self._regions.await_copies(name, had, _COPIES_S)
+        except ConnectionFailed:
+            are_copied = False
+        since_s = asked_s if are_copied else backup_s
+        self._end_region(name, kills=True, since_s=since_s, backup_s=backup_s)
+        self._regions.put_back(name)
 
     def heal(self) -> None:
         """Ends everything that still stands: call it when the thread has ended."""

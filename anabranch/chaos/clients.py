@@ -51,6 +51,8 @@ def connect(port: int, timeout_s: float = TIMEOUT_S) -> Any:
         socket_connect_timeout=timeout_s,
         retry=Retry(NoBackoff(), 0),
         decode_responses=True,
+        # Values may be any bytes.
+        encoding_errors="surrogateescape",
         protocol=2,
     )
 
@@ -120,11 +122,17 @@ class Client(threading.Thread):
         try:
             reply = question(self._connections[region])
         except redis.exceptions.ResponseError as error:
-            # redis-py takes the code off the errors that it has a class for.
-            code = "READONLY " if isinstance(error, redis.exceptions.ReadOnlyError) else ""
-            self.history.refusals[f"{code}{error}"[:120]] += 1
-            return REFUSED, None, sent_s, self.history.now_s()
+            return self.refused(error), None, sent_s, self.history.now_s()
         except (redis.exceptions.RedisError, OSError):
             self.hang_up(region)
             return UNKNOWN, None, sent_s, self.history.now_s()
         return OK, reply, sent_s, self.history.now_s()
+
+    def refused(self, error: Exception) -> str:
+        """Counts an error with which a region refused; returns that outcome."""
+        import redis
+
+        # redis-py takes the code off the errors that it has a class for.
+        code = "READONLY " if isinstance(error, redis.exceptions.ReadOnlyError) else ""
+        self.history.refusals[f"{code}{error}"[:120]] += 1
+        return REFUSED

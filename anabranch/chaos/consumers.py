@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from anabranch.chaos.clients import Client, Workplace
 from anabranch.chaos.history import OK, REFUSED, UNKNOWN, Acknowledgement, Delivery
-from anabranch.chaos.producers import FIELD, JOBS
+from anabranch.chaos.producers import JOBS, value_of
 
 GROUP: Final = "workers"
 COUNT: Final = 20
@@ -71,20 +71,13 @@ class Consumer(Client):
 
 
 def entries_of_read(reply: Any) -> list[tuple[str, Any]]:
-    """The entries of an XREADGROUP of one stream."""
-    if not reply:
-        return []
-    streams = list(reply.items()) if isinstance(reply, dict) else reply
-    entries = streams[0][1]
-    # In RESP3 redis-py nests the entries of a stream once more.
-    if entries and isinstance(entries[0], list) and entries[0] and isinstance(entries[0][0], tuple):
-        entries = entries[0]
-    return [(str(entry_id), fields) for entry_id, fields in entries]
+    """The entries of an XREADGROUP, in RESP2; none if nothing came in time."""
+    return [entry for _, entries in reply or [] for entry in entries]
 
 
 def entries_of_claim(reply: Any) -> list[tuple[str, Any]]:
     """The entries of an XAUTOCLAIM."""
-    return [(str(entry_id), fields) for entry_id, fields in reply[1]]
+    return list(reply[1])
 
 
 def note_deliveries(
@@ -99,7 +92,7 @@ def note_deliveries(
     """Writes the entries of one reply into the history; returns their IDs."""
     number = place.next_reply()
     for at, (entry_id, fields) in enumerate(entries):
-        value = str((fields or {}).get(FIELD, ""))
+        value = value_of(fields)
         place.history.deliveries.append(
             Delivery(JOBS, region, client, way, sent_s, answered_s, entry_id, value, number, at)
         )

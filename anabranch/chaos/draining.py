@@ -10,7 +10,7 @@ from anabranch.chaos.consumers import GROUP, entries_of_claim, entries_of_read, 
 from anabranch.chaos.final_state import FinalState, RegionState
 from anabranch.chaos.history import DRAIN
 from anabranch.chaos.lookers import LOOKS, look
-from anabranch.chaos.producers import FIELD, JOBS, KEYS
+from anabranch.chaos.producers import JOBS, KEYS, value_of
 from anabranch.chaos.regions import ChaosRegions
 from anabranch.cluster.errors import ClusterError, ConnectionFailed
 
@@ -86,7 +86,7 @@ def _entries(client: Any, key: str) -> list[tuple[str, str]]:
     start = "-"
     while True:
         page = client.execute_command("XRANGE", key, start, "+", "COUNT", COUNT)
-        found += [(str(entry_id), str(fields.get(FIELD, ""))) for entry_id, fields in page]
+        found += [(str(entry_id), value_of(fields)) for entry_id, fields in page]
         if len(page) < COUNT:
             return found
         start = f"({page[-1][0]}"

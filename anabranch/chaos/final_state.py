@@ -19,6 +19,9 @@ class RegionState:
     info: dict[str, str] = field(default_factory=dict)
     # Lines of the region's log that no fault explains.
     bad_lines: list[str] = field(default_factory=list)
+    # How often an old backup of it was put back, and how often it has logged that it recovers.
+    restores: int = 0
+    recoveries: int = 0
     # Snapshots that its processes joined.
     snapshots: int = 0
     # Requests of the reading at the end that the region refused or did not answer.

@@ -116,12 +116,15 @@ class Loss:
     """A region was killed. `since_s`: its disk had taken all commits up to then.
 
     With everysec, writes that were acknowledged in the second before `since_s`, or later, may be
-    gone.
+    gone. `backup_s`: an old backup of that time was put back. All other regions had effects on
+    their disks that were acknowledged before `since_s`. Later ones may be gone, and so may be what
+    only this region knew since `backup_s`.
     """
 
     region: str
     since_s: float
     at_s: float
+    backup_s: float | None = None
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 Each judge is a function that returns a line for each violation. With ``appendfsync always`` a write
 that was acknowledged is on disk. With ``everysec`` a kill may take what was acknowledged within
-`LOSS_S` before it.
+`LOSS_S` before it. Where a backup is put back, what other regions do not have yet is gone.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Final
 
 from anabranch.chaos.final_state import FinalState
 from anabranch.chaos.history import DRAIN, OK, REFUSED, UNKNOWN, Add, History, Loss, id_pair
+from anabranch.crdt.ids import SEQ_STRIDE
 
 # A commit follows a write within a second (everysec), and takes its time on a busy machine.
 LOSS_S: Final = 2.5
@@ -51,13 +52,20 @@ class Case:
         for loss in history.losses:
             self._losses[loss.region].append(loss)
 
-    def may_be_lost(self, region: str, answered_s: float) -> bool:
-        """Whether a kill may have taken a write that was acknowledged at that time."""
-        if self.is_always:
-            return False
-        return any(
-            loss.since_s - LOSS_S <= answered_s <= loss.at_s for loss in self._losses[region]
-        )
+    def may_be_lost(self, region: str, answered_s: float, is_local: bool = False) -> bool:
+        """Whether a kill may have taken a write that was acknowledged at that time.
+
+        `is_local`: at first only this region knew of it, so no other one could give it back.
+        """
+        for loss in self._losses[region]:
+            since_s = loss.since_s
+            if loss.backup_s is None and self.is_always:
+                continue
+            if loss.backup_s is not None and is_local:
+                since_s = loss.backup_s
+            if since_s - (0.0 if self.is_always else LOSS_S) <= answered_s <= loss.at_s:
+                return True
+        return False
 
 
 def lost(case: Case) -> Iterator[str]:
@@ -130,7 +138,10 @@ class _Covers:
 
 
 def phantoms(case: Case) -> Iterator[str]:
-    """Every entry was added by a client, under the ID that was answered, and was not refused."""
+    """Every entry was added by a client, under the ID that was answered, and was not refused.
+
+    One with other fields than its add had counts as one that nobody added (`value_of`).
+    """
     for state in case.final.regions:
         for key, entries in state.streams.items():
             for entry_id, value in entries:
@@ -144,6 +155,10 @@ def phantoms(case: Case) -> Iterator[str]:
                 ):
                     said = ", ".join(sorted({add.entry_id for add in attempts}))
                     yield f"{state.name} holds {key} {value} as {entry_id}; answered was {said}"
+    for one in case.history.deliveries:
+        if one.value and (one.key, one.value) not in case.attempts:
+            entry = f"{one.key} {one.entry_id} ({one.value})"
+            yield f"{one.region} delivered {entry}, which nobody added"
 
 
 def twice(case: Case) -> Iterator[str]:
@@ -175,7 +190,7 @@ def delivered_again(case: Case) -> Iterator[str]:
     """A region does not deliver an entry again that it has heard to be acknowledged."""
     first: dict[tuple[str, str, str], float] = {}
     for one in case.history.acknowledgements:
-        if one.outcome == OK and not case.may_be_lost(one.region, one.answered_s):
+        if one.outcome == OK and not case.may_be_lost(one.region, one.answered_s, is_local=True):
             place = (one.region, one.key, one.entry_id)
             first[place] = min(one.answered_s, first.get(place, one.answered_s))
     for delivery in case.history.deliveries:
@@ -188,13 +203,22 @@ def delivered_again(case: Case) -> Iterator[str]:
 
 
 def order(case: Case) -> Iterator[str]:
-    """IDs ascend: in every stream, in every reply of a group, and with the adds of one region."""
+    """IDs ascend: in every stream, in every reply of a group, and with the adds of one region.
+
+    Each region has IDs of its own (S4.1).
+    """
     for state in case.final.regions:
         for key, entries in state.streams.items():
             ids = [id_pair(entry_id) for entry_id, _ in entries]
             for former, later in pairwise(ids):
                 if former >= later:
                     yield f"{state.name}: {key} has {former} before {later}"
+    numbers = {state.name: number for number, state in enumerate(case.final.regions, 1)}
+    for add in case.history.adds:
+        # An idempotent add may be answered with the ID of an attempt in another region.
+        if add.outcome == OK and not add.is_idempotent:
+            if id_pair(add.entry_id)[1] % SEQ_STRIDE != numbers[add.region]:
+                yield f"{add.region} gave {add.key} {add.value} the ID {add.entry_id} of another"
     yield from _order_of_replies(case)
     yield from _order_of_adds(case)
 
@@ -330,8 +354,15 @@ def late(case: Case) -> Iterator[str]:
 
 
 def alarms(case: Case) -> Iterator[str]:
-    """No region reports an error of its own, has died by itself, or has lost what others hold."""
+    """No region reports an error of its own, has died by itself, or has lost what others hold.
+
+    Only a region that was put back to an old backup recovers, and it must.
+    """
     for state in case.final.regions:
+        if state.recoveries < state.restores:
+            yield f"{state.name} was put back {state.restores} times and told of {state.recoveries}"
+        elif state.recoveries and not state.restores:
+            yield f"{state.name} has entered recovery"
         for name in _ZERO_FIGURES:
             if state.info.get(name, "0") != "0":
                 yield f"{state.name} reports {name}:{state.info[name]}"

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
+from itertools import permutations
 from pathlib import Path
 from typing import Final
 
 from anabranch.chaos.other_build import OtherBuild
 from anabranch.chaos.plan import Plan
+from anabranch.cluster.errors import ConnectionFailed
 from anabranch.cluster.ports import HOST, free_ports
-from anabranch.cluster.processes import limit_files
+from anabranch.cluster.processes import limit_files, wait_until
 from anabranch.cluster.regions import ProcessCluster
 from anabranch.cluster.toxiproxy import ToxiproxyError
 from anabranch.cluster.toxiproxy_server import ToxiproxyServer
@@ -22,6 +25,7 @@ FULL_DISK_BYTES: Final = 64 << 10
 class ChaosRegions(ProcessCluster):
     """The regions of a plan, a toxiproxy server, and a proxy for each direction of each link.
 
+    Without faults of links there are neither: the regions dial each other.
     With `other`, the regions change to that build and back at their restarts. `tape_bytes`: bytes
     of the tapes of each region, 0 for none.
     """
@@ -34,10 +38,12 @@ class ChaosRegions(ProcessCluster):
         self._other = other
         # How often each region was started. Every second start runs the other build.
         self.starts = dict.fromkeys(plan.names, 0)
+        # How often an old backup of each region was put back.
+        self.restores = dict.fromkeys(plan.names, 0)
         self.offsets_ms = dict(plan.offsets_ms)
         # Ends of processes that no fault caused, by region.
         self.deaths: dict[str, list[str]] = {name: [] for name in plan.names}
-        pairs = [(one, other) for one in plan.names for other in plan.names if one != other]
+        pairs = list(permutations(plan.names, 2)) if plan.has_proxies else []
         api_port, *ports = free_ports(1 + len(pairs))
         # (receiver, sender) → the port of the proxy between them.
         self.detours = dict(zip(pairs, ports, strict=True))
@@ -55,8 +61,9 @@ class ChaosRegions(ProcessCluster):
         return f"{sender}-to-{receiver}"
 
     def start_toxiproxy(self) -> None:
-        """Starts the server with all its proxies."""
-        self.toxiproxy.start()
+        """Starts the server with all its proxies, if there are any."""
+        if self.detours:
+            self.toxiproxy.start()
         for (receiver, sender), port in self.detours.items():
             self.toxiproxy.api.create(
                 self.proxy(sender, receiver),
@@ -66,7 +73,7 @@ class ChaosRegions(ProcessCluster):
 
     def repair_toxiproxy(self) -> bool:
         """Starts the server again if it has died; returns whether it had. Its toxics are gone."""
-        if self.toxiproxy.is_running:
+        if self.toxiproxy.is_running or not self.detours:
             return False
         self.toxiproxy.stop()
         self.toxiproxy_restarts += 1
@@ -112,6 +119,33 @@ class ChaosRegions(ProcessCluster):
         process = self.regions[name].process
         if process is not None:
             limit_files(process.pid, FULL_DISK_BYTES if is_full else None)
+
+    def back_up(self, name: str) -> None:
+        """Copies the files of a region that has been stopped."""
+        shutil.copytree(self.regions[name].data, self._backup(name))
+
+    def put_back(self, name: str) -> None:
+        """Replaces the files of a region that has been killed by those of its backup."""
+        shutil.rmtree(self.regions[name].data)
+        self._backup(name).rename(self.regions[name].data)
+        self.restores[name] += 1
+
+    def _backup(self, name: str) -> Path:
+        return self.directory / f"{name}.backup"
+
+    def await_copies(self, name: str, vector: dict[int, int], seconds: float) -> bool:
+        """Waits until all other regions have a vector on their disks; False if they do not."""
+        words = [number for pair in vector.items() for number in pair]
+
+        others = [region for region in self.regions.values() if region.name != name]
+
+        def are_there() -> bool:
+            try:
+                return all(one.ask("CRDT.WAIT", 500, *words, timeout_s=1.0) == 1 for one in others)
+            except ConnectionFailed:
+                return False
+
+        return wait_until(are_there, seconds)
 
     def close(self) -> None:
         """Ends all processes; the files stay."""

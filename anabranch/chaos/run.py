@@ -33,7 +33,7 @@ CALM_S: Final = 1.0
 JOIN_S: Final = 30.0
 HISTORY: Final = "history.jsonl"
 # Lines of a region's log that are no consequence of a fault.
-BAD_LINE: Final = re.compile(r"Traceback|CRITICAL|DIVERGENCE|is in recovery|AssertionError")
+BAD_LINE: Final = re.compile(r"Traceback|CRITICAL|DIVERGENCE|AssertionError")
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def _run(
     say(f"seed {options.seed}: {len(plan.faults)} faults in {options.seconds:g} s")
     history.began_s = time.monotonic()
     observers = [Observer(name, port, history) for name, port in ports.items()]
-    clients = _clients(place, options.rate)
+    clients = _clients(place, options.rate, int(plan.settings["stream-idmp-maxsize"]))
     breaker = Breaker(plan, regions, place)
     for thread in (*observers, *clients, breaker):
         thread.start()
@@ -181,13 +181,13 @@ def _make_group(port: int) -> None:
     client.close()
 
 
-def _clients(place: Workplace, rate: float) -> list[Client]:
+def _clients(place: Workplace, rate: float, pairs_max: int) -> list[Client]:
     """One client of each kind for each region, and two consumers; one trimmer for all."""
     each = rate / len(place.ports)
     clients: list[Client] = []
     for name in place.ports:
         clients.append(Producer(place, f"plain-{name}", name, each * 0.75))
-        clients.append(IdempotentProducer(place, f"idmp-{name}", name, each * 0.25))
+        clients.append(IdempotentProducer(place, f"idmp-{name}", name, each * 0.25, pairs_max))
         clients += [Consumer(place, f"consumer-{name}-{number}", name) for number in (1, 2)]
         clients.append(Tailer(place, f"tailer-{name}", name))
         clients.append(Remover(place, f"remover-{name}", name, 3.0))
@@ -232,4 +232,6 @@ def _collect_alarms(final: FinalState, regions: ChaosRegions) -> None:
         log = regions.regions[region.name].log
         lines = log.read_text(errors="replace").splitlines() if log.exists() else []
         region.snapshots = sum("joined a snapshot of" in line for line in lines)
+        region.recoveries = sum("is in recovery" in line for line in lines)
+        region.restores = regions.restores[region.name]
         region.bad_lines = [line for line in lines if BAD_LINE.search(line)]

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from anabranch.chaos.clients import Client, Workplace
 from anabranch.chaos.history import OK, Reading
-from anabranch.chaos.producers import FIELD, JOBS, PLAIN
+from anabranch.chaos.producers import JOBS, PLAIN, value_of
 
 TAILED: Final = (PLAIN, JOBS)
 COUNT: Final = 100
@@ -26,9 +26,9 @@ class Tailer(Client):
             self.pause(0.2)
             return
         number = self.place.next_reply()
-        for key, entries in streams_of(reply):
+        for key, entries in reply or []:
             for entry_id, fields in entries:
-                value = str((fields or {}).get(FIELD, ""))
+                value = value_of(fields)
                 self.history.readings.append(
                     Reading(key, self.home, self.name, sent_s, answered_s, entry_id, value, number)
                 )
@@ -38,11 +38,3 @@ class Tailer(Client):
     def _read(self, client: Any) -> Any:
         words = ("XREAD", "COUNT", COUNT, "BLOCK", BLOCK_MS, "STREAMS", *TAILED)
         return client.execute_command(*words, *(self._last[key] for key in TAILED))
-
-
-def streams_of(reply: Any) -> list[tuple[str, list[tuple[str, Any]]]]:
-    """The streams of an XREAD with their entries, in RESP2; none if nothing came in time."""
-    return [
-        (str(key), [(str(entry_id), fields) for entry_id, fields in entries])
-        for key, entries in reply or []
-    ]

@@ -11,7 +11,7 @@ import typer
 
 from anabranch.chaos import report
 from anabranch.chaos.other_build import NoSuchBuild, OtherBuild
-from anabranch.chaos.plan import KINDS, NAMES
+from anabranch.chaos.plan import KINDS, NAMES, break_links
 from anabranch.chaos.run import ChaosFailed, Options, run
 from anabranch.cli.errors import CliError, UsageError
 from anabranch.cli.interrupting import end_as_after_ctrl_c
@@ -39,8 +39,8 @@ _Appendfsync = Annotated[
     str,
     typer.Option(
         "--appendfsync",
-        metavar="always|everysec",
-        help="With everysec a kill may take the last second.",
+        metavar="always|everysec|no",
+        help="With everysec and no a kill may take the last second.",
     ),
 ]
 _Rate = Annotated[
@@ -91,13 +91,13 @@ def chaos(
 ) -> None:
     """Run regions on this machine, break them and their links, and judge what clients saw.
 
-    It needs toxiproxy-server (`make toxiproxy`). Exits with 1 if a judge finds a violation. Then
-    data, logs and history stay in the directory of the run.
+    Faults of links need toxiproxy-server (`make toxiproxy`). Exits with 1 if a judge finds a
+    violation. Then data, logs and history stay in the directory of the run.
     """
-    if appendfsync not in ("always", "everysec"):
-        raise UsageError(f"--appendfsync is always or everysec, not '{appendfsync}'")
+    if appendfsync not in ("always", "everysec", "no"):
+        raise UsageError(f"--appendfsync is always, everysec or no, not '{appendfsync}'")
     kinds = _kinds(faults)
-    _check_needed(restart_with)
+    _check_needed(kinds, restart_with)
     directory = _made(out, seed)
     options = Options(
         seed, seconds, directory, regions, kinds, appendfsync, rate, level_bound, keep, restart_with
@@ -123,10 +123,11 @@ def chaos(
     print(f"seed {seed}: 0 violations")
 
 
-def _check_needed(restart_with: str) -> None:
-    """CliError if toxiproxy-server or the other build is not there."""
+def _check_needed(kinds: tuple[str, ...], restart_with: str) -> None:
+    """CliError if toxiproxy-server or the other build is needed and not there."""
     try:
-        program()
+        if break_links(kinds):
+            program()
         if restart_with:
             OtherBuild(restart_with)
     except (ToxiproxyMissing, NoSuchBuild) as error:

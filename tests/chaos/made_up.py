@@ -33,6 +33,7 @@ class Run:
         self.deaths: list[str] = []
         self.bad_lines: list[str] = []
         self.errors: list[str] = []
+        self.restores = self.recoveries = 0
         self._reply = 0
 
     def add(
@@ -55,14 +56,20 @@ class Run:
             self.streams.setdefault(key, []).append((entry_id, value))
 
     def deliver(
-        self, entry_id: str, at_s: float, region: str = "us", key: str = "jobs", reply: int = 0
+        self,
+        entry_id: str,
+        at_s: float,
+        region: str = "us",
+        key: str = "jobs",
+        reply: int = 0,
+        value: str = "",
     ) -> None:
         """A delivery in a reply of its own, or in the given one."""
         self._reply += 1
         place = sum(one.reply == reply for one in self.history.deliveries) if reply else 0
         number = reply or 1000 + self._reply
         self.history.deliveries.append(
-            Delivery(key, region, "c", "read", at_s, at_s + 0.1, entry_id, "", number, place)
+            Delivery(key, region, "c", "read", at_s, at_s + 0.1, entry_id, value, number, place)
         )
 
     def read(self, entry_id: str, value: str, at_s: float, key: str = "plain") -> None:
@@ -87,9 +94,12 @@ class Run:
     def trim(self, key: str, way: str, threshold: str, at_s: float, outcome: str = OK) -> None:
         self.history.trims.append(Trim(key, "us", way, threshold, at_s, at_s + 0.1, outcome, 1))
 
-    def kill(self, region: str, at_s: float, since_s: float | None = None) -> None:
-        """A kill; the disk took commits up to `since_s`, or up to the kill."""
-        self.history.losses.append(Loss(region, at_s if since_s is None else since_s, at_s))
+    def kill(
+        self, region: str, at_s: float, since_s: float | None = None, backup_s: float | None = None
+    ) -> None:
+        """A kill; the disk took commits up to `since_s`, or up to the kill. See `Loss`."""
+        since_s = at_s if since_s is None else since_s
+        self.history.losses.append(Loss(region, since_s, at_s, backup_s))
 
     def case(self) -> Case:
         """The run as judges see it."""
@@ -101,6 +111,8 @@ class Run:
                 self.vectors[name],
                 self.info,
                 self.bad_lines,
+                restores=self.restores,
+                recoveries=self.recoveries,
                 errors=self.errors,
                 deaths=self.deaths,
             )

@@ -42,6 +42,19 @@ def test_a_short_run_finds_nothing(tmp_path: Path, toxiproxy: ToxiproxyServer) -
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("appendfsync, seed", [("always", "24"), ("everysec", "28"), ("no", "20")])
+def test_faults_of_regions_need_no_toxiproxy(tmp_path: Path, appendfsync: str, seed: str) -> None:
+    """Kills, pauses, absences and old backups, with the logs of which some need snapshots."""
+    kinds = "kill,pause,absence,old backup"
+    words = ["--seconds", "15", "--seed", seed, "--faults", kinds, "--appendfsync", appendfsync]
+    ended = chaos(tmp_path, "--keep", *words)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert f"seed {seed}: 0 violations" in ended.stdout
+    assert re.search(r"faults: .*\d old backup", ended.stdout) and "  twin: 0\n" in ended.stdout
+    assert not (tmp_path / "out" / f"seed-{seed}" / "toxiproxy.log").exists()
+
+
+@pytest.mark.timeout(300)
 def test_a_run_that_fails_keeps_everything(
     tmp_path: Path,
     toxiproxy: ToxiproxyServer,
@@ -51,7 +64,9 @@ def test_a_run_that_fails_keeps_everything(
     """A judge that finds something: the run is real, its violation is not."""
     monkeypatch.setattr(judges, "judge", lambda case: {"lost": ["us lacks plain 1-1"], "twice": []})
     with pytest.raises(CliError, match="seed 5: violations found by lost"):
-        command.chaos(seconds=10.0, seed=5, regions=2, faults="none", out=tmp_path, no_tapes=True)
+        command.chaos(
+            seconds=10.0, seed=5, regions=2, faults="latency", out=tmp_path, no_tapes=True
+        )
     made = tmp_path / "seed-5"
     names = {one.name for one in made.iterdir()}
     assert {"us", "eu", "us.log", "toxiproxy.log", "history.jsonl", "report.html"} <= names
@@ -66,7 +81,7 @@ def test_a_run_that_fails_keeps_everything(
     [
         (["--faults", "cut,flood"], "no kind 'flood'; there are cut, one-way cut"),
         (["--faults", ","], "--faults names no kind"),
-        (["--appendfsync", "no"], "--appendfsync is always or everysec, not 'no'"),
+        (["--appendfsync", "never"], "--appendfsync is always, everysec or no, not 'never'"),
         (["--regions", "1"], "--regions"),
     ],
 )

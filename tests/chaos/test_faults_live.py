@@ -64,6 +64,10 @@ class Place:
         """How often a region has logged that its commits began to fail."""
         return self.regions[name].log.read_text().count("no more writes until it succeeds")
 
+    def recoveries(self, name: str) -> int:
+        """How often a region has logged that it is in recovery."""
+        return self.regions[name].log.read_text().count("is in recovery")
+
     def add(self, name: str) -> None:
         client = connect(self.regions[name].resp_port)
         client.execute_command("XADD", "s", "*", "f", "x" * 1000)
@@ -130,7 +134,7 @@ def test_a_pause(place: Place) -> None:
 
 
 def test_a_restart_and_another_clock(place: Place) -> None:
-    for kind in ("restart", "clock"):
+    for kind in ("restart", "absence", "clock"):
         before = place.pid("eu")
         place.end(place.strike(kind, "eu"))
         assert place.pid("eu") != before
@@ -160,9 +164,55 @@ def test_a_full_disk(place: Place, kill: int) -> None:
     assert place.regions.deaths == {"us": [], "eu": []}
 
 
+def logged(place: Place, name: str) -> dict[int, tuple[object, object]]:
+    """Counter → ID and fields of the entries of us in the stream s, as a region holds them."""
+    client = connect(place.regions[name].resp_port)
+    rows = client.execute_command("CRDT.LOG", "s", "us")
+    client.close()
+    found = [dict(zip(row[::2], row[1::2], strict=True)) for row in rows]
+    return {int(row["counter"]): (row["id"], row["fields"]) for row in found}
+
+
+def test_an_old_backup_that_nobody_tells_of(place: Place) -> None:
+    """us has its effects back before it issues others: no dot has two contents."""
+    one = place.strike("old backup", "us")
+    place.regions.await_answer("us")
+    for _ in range(20):
+        place.add("us")
+    place.regions.level()
+    before, recoveries = logged(place, "eu"), place.recoveries("us")
+    place.breaker.end_fault(one)
+    place.regions.await_answer("us")
+    eventually(lambda: place.recoveries("us") > recoveries, 30, "us noticing")
+    eventually(lambda: place.info("us", "crdt_state") == "serving", 30, "us serving")
+    place.add("us")
+    place.regions.level()
+    after = logged(place, "us")
+    assert logged(place, "eu") == after and {dot: after[dot] for dot in before} == before
+    assert max(after) > max(before)
+    assert place.regions["us"].digest() == place.regions["eu"].digest()
+    assert place.history.losses[-1].backup_s is not None and place.regions.restores["us"] == 1
+
+
+def test_a_backup_that_others_are_too_far_behind_for(place: Place) -> None:
+    """The judges then count everything since the backup as lost, and a region must not fork."""
+    one = place.strike("old backup", "us")
+    place.regions.await_answer("us")
+    place.regions.pause("eu")
+    place.add("us")
+    place.breaker.end_fault(one)
+    loss = place.history.losses[-1]
+    assert loss.since_s == loss.backup_s
+    place.regions.resume("eu")
+    place.regions.await_answer("us")
+    eventually(lambda: place.info("us", "crdt_state") == "serving", 30, "us serving")
+    place.add("us")
+    place.regions.level()
+
+
 def test_all_kinds_are_tested_here() -> None:
-    tested = {*OF_LINKS, "kill", "kill two", "pause", "restart", "clock", "full disk"}
-    assert tested == set(KINDS)
+    tested = {*OF_LINKS, "kill", "kill two", "pause", "restart", "absence", "clock", "full disk"}
+    assert {*tested, "old backup"} == set(KINDS)
 
 
 def test_a_region_that_ends_by_itself_is_noted_and_started_again(place: Place) -> None:

@@ -148,7 +148,7 @@ def _refused_without_a_fault(run: Run) -> None:
 
 
 def _bad_line(run: Run) -> None:
-    run.bad_lines.append("region us is in recovery")
+    run.bad_lines.append("DIVERGENCE")
 
 
 def _nothing_tailed(run: Run) -> None:
@@ -173,6 +173,22 @@ def _tailed_what_was_refused(run: Run) -> None:
 
 def _tailed_under_another_id(run: Run) -> None:
     run.read("97-1", "b", 4.0)
+
+
+def _delivered_with_other_fields(run: Run) -> None:
+    run.deliver("40-1", 9.0, value="j as {}")
+
+
+def _id_of_another_region(run: Run) -> None:
+    run.add("plain", "95-2", "far", 9.0)
+
+
+def _recovers_without_a_backup(run: Run) -> None:
+    run.recoveries = 1
+
+
+def _never_recovers(run: Run) -> None:
+    run.restores, run.recoveries = 2, 1
 
 
 SPOILT: list[tuple[str, Callable[[Run], None], str]] = [
@@ -212,7 +228,11 @@ SPOILT: list[tuple[str, Callable[[Run], None], str]] = [
     ("vacuous", _nothing_acknowledged, "no add was acknowledged"),
     ("vacuous", _nothing_consumed, "no entry was delivered to a consumer"),
     ("vacuous", _refused_without_a_fault, "3 requests were refused with 'ERR unknown command'"),
-    ("alarm", _bad_line, "us logged: region us is in recovery"),
+    ("alarm", _bad_line, "us logged: DIVERGENCE"),
+    ("phantom", _delivered_with_other_fields, "us delivered jobs 40-1 (j as {}), which nobody"),
+    ("order", _id_of_another_region, "us gave plain far the ID 95-2 of another"),
+    ("alarm", _recovers_without_a_backup, "us has entered recovery"),
+    ("alarm", _never_recovers, "us was put back 2 times and told of 1"),
 ]
 
 
@@ -257,6 +277,28 @@ def test_everysec_may_deliver_again_after_a_kill() -> None:
         run.kill("us", 7.5)
         run.deliver("41-1", 20.0)
         assert ("delivered again" in run.found()) == is_always
+
+
+@pytest.mark.parametrize("is_always", [True, False])
+def test_a_backup_takes_what_no_other_region_had(is_always: bool) -> None:
+    """What others had comes back, but for acknowledgements, which they hear of later."""
+    for since_s, is_lost in [(8.0, False), (15.0, True)]:
+        run = sound(is_always)
+        run.add("plain", "80-1", "gone", 9.0, stays=False)
+        run.kill("us", 20.0, since_s, backup_s=6.5)
+        assert ("lost" in run.found()) == is_lost
+    for backup_s, is_wrong in [(6.5, False), (15.0, True)]:
+        run = sound(is_always)
+        run.kill("us", 20.0, 16.0, backup_s)
+        run.deliver("41-1", 30.0)
+        assert ("delivered again" in run.found()) == is_wrong
+
+
+def test_a_region_may_recover_more_often_than_it_was_put_back() -> None:
+    """A region that is killed in recovery goes on with it."""
+    run = sound()
+    run.restores, run.recoveries = 1, 2
+    assert run.found() == {}
 
 
 def test_a_removal_whose_answer_was_lost_covers_its_entry() -> None:

@@ -9,7 +9,8 @@ import pytest
 from anabranch.chaos import clients
 from anabranch.chaos.clients import Workplace
 from anabranch.chaos.history import History
-from anabranch.chaos.tailers import Tailer, streams_of
+from anabranch.chaos.producers import fields_of
+from anabranch.chaos.tailers import Tailer
 
 
 class Connection:
@@ -27,9 +28,9 @@ class Connection:
 def test_it_reads_on_after_the_last_entry_of_each_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     connection = Connection(
         [
-            [["plain", [("1-1", {"v": "a"}), ("2-1", {"v": "b"})]]],
+            [["plain", [("1-1", fields_of("a")), ("2-1", fields_of("b"))]]],
             None,
-            [["jobs", [("3-1", {"v": "c"})]], ["plain", [("4-1", None)]]],
+            [["jobs", [("3-1", fields_of("c"))]], ["plain", [("4-1", None)]]],
             None,
         ]
     )
@@ -51,7 +52,3 @@ def test_it_reads_on_after_the_last_entry_of_each_stream(monkeypatch: pytest.Mon
         ("jobs", "3-1", "c"),
         ("plain", "4-1", ""),
     ]
-
-
-def test_no_reply_is_no_stream() -> None:
-    assert streams_of(None) == [] and streams_of([]) == []
