@@ -17,7 +17,7 @@ import sys
 import time
 from collections import Counter
 
-from anabranch.bench.acceptance.harness import Figures, await_saved, resident_bytes
+from anabranch.bench.harness import Figures, await_saved, resident_bytes
 from anabranch.cluster.client import RespClient
 from anabranch.cluster.errors import ConnectionFailed
 from anabranch.cluster.ports import HOST

@@ -28,7 +28,7 @@ from typing import Any
 import redis
 
 from anabranch import build
-from anabranch.bench.acceptance.harness import Figures, percentile, show_build
+from anabranch.bench.harness import Figures, percentile, show_build
 from anabranch.cluster.client import RespClient
 from anabranch.cluster.errors import ClusterError, ConnectionFailed
 from anabranch.cluster.ports import HOST

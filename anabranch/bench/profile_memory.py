@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final, Optional
 
 from anabranch import build
-from anabranch.bench.acceptance.harness import wait_for
+from anabranch.bench.harness import wait_for
 from anabranch.bench.performance import say
 from anabranch.bench.table import memory
 from anabranch.bench.table.servers import PATIENCE_S, US, RegionServer, Server

@@ -24,7 +24,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple, Optional
 
-from anabranch.bench.acceptance.harness import cpu_times
+from anabranch.bench.harness import cpu_times
 from anabranch.bench.performance import say
 from anabranch.bench.table.client import benchmark, drive
 from anabranch.bench.table.growth import DIMENSIONS, TIMES

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from anabranch import build
-from anabranch.bench.acceptance.harness import Figures, cpu_times, percentile, start_all, wait_for
+from anabranch.bench.harness import Figures, cpu_times, percentile, start_all, wait_for
 from anabranch.cluster.client import RespClient
 from anabranch.cluster.ports import HOST
 from anabranch.cluster.processes import end

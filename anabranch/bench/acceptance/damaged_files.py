@@ -18,7 +18,7 @@ from collections import Counter
 from pathlib import Path
 
 from anabranch import build
-from anabranch.bench.acceptance.harness import Figures, show_build, wait_for
+from anabranch.bench.harness import Figures, show_build, wait_for
 from anabranch.cluster.errors import ClusterError, ConnectionFailed
 from anabranch.cluster.regions import ProcessCluster, RegionProcess
 

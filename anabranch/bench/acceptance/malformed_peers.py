@@ -26,7 +26,7 @@ import grpc
 import grpc.aio
 
 from anabranch.bench.acceptance import malformed_messages as malformed
-from anabranch.bench.acceptance.harness import Figures, percentile, resident_bytes, show_build
+from anabranch.bench.harness import Figures, percentile, resident_bytes, show_build
 from anabranch.cluster.client import RespClient
 from anabranch.cluster.errors import ClusterError, ConnectionFailed
 from anabranch.cluster.ports import HOST

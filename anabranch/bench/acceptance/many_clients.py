@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from anabranch.bench.acceptance.harness import (
+from anabranch.bench.harness import (
     Figures,
     percentile,
     resident_bytes,

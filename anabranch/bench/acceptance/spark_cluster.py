@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from anabranch import build
-from anabranch.bench.acceptance.harness import wait_for
+from anabranch.bench.harness import wait_for
 from anabranch.cluster.errors import ClusterError
 from anabranch.cluster.ports import HOST, free_ports
 from anabranch.cluster.processes import end, spawn

@@ -19,7 +19,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
-from anabranch.bench.acceptance.harness import (
+from anabranch.bench.harness import (
     Figures,
     entries_of,
     require_agreement,

@@ -18,7 +18,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
-from anabranch.bench.acceptance.harness import (
+from anabranch.bench.harness import (
     Chaos,
     Figures,
     require_agreement,

@@ -15,8 +15,8 @@ import sys
 import time
 import urllib.request
 
-from anabranch.bench.acceptance.harness import Figures, percentile, start_all, wait_for
-from anabranch.bench.acceptance.replication_delay import paced_load
+from anabranch.bench.harness import Figures, percentile, start_all, wait_for
+from anabranch.bench.table.delay import paced_load
 from anabranch.cluster.ports import HOST
 from anabranch.cluster.regions import ProcessCluster, RegionProcess
 

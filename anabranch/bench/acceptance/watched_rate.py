@@ -22,6 +22,7 @@ import math
 import re
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -31,11 +32,11 @@ from typing import NamedTuple
 from urllib.parse import urlencode
 
 from anabranch.bench.acceptance.console import CONSOLE_PORT, console
-from anabranch.bench.acceptance.harness import (
+from anabranch.bench.harness import (
     Figures,
     await_saved,
+    benchmark_command,
     processor_wait_s,
-    redis_benchmark,
     show_build,
 )
 from anabranch.cluster.errors import ClusterError
@@ -148,8 +149,12 @@ class Load:
 
     def __init__(self, region: RegionProcess, clients: int, pipeline: int) -> None:
         self.region = region
-        words = ("XADD", KEY, "*", "f", VALUE)
-        self._process = redis_benchmark(region, _NO_END, clients, pipeline, *words)
+        line = benchmark_command(region.resp_port, _NO_END, clients, pipeline)
+        self._process = subprocess.Popen(
+            [*line, "-q", "XADD", KEY, "*", "f", VALUE],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        )
         self._process.send_signal(signal.SIGSTOP)
 
     def __enter__(self) -> Load:
@@ -157,7 +162,7 @@ class Load:
 
     def __exit__(self, *_: object) -> None:
         self._process.kill()
-        self._process.communicate()
+        self._process.wait()
 
     def rate(self) -> Slice:
         """Goes on for the time of a slice; returns what the region did in it."""

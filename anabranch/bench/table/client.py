@@ -18,7 +18,7 @@ import time
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from anabranch.bench.acceptance.harness import benchmark_command
+from anabranch.bench.harness import benchmark_command
 from anabranch.cluster.errors import ClusterError
 from anabranch.cluster.ports import HOST
 

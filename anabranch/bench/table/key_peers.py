@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from anabranch.bench.acceptance.harness import percentile
-from anabranch.bench.acceptance.replication_delay import PROBE_PAUSE_S, probe
+from anabranch.bench.harness import percentile
+from anabranch.bench.table.delay import PROBE_PAUSE_S, probe
 from anabranch.bench.table.memory import KEYS, add_keys
 from anabranch.bench.table.peers import EU, FLAGS, PATIENCE_S, await_started, await_total, total
 from anabranch.bench.table.servers import US, RegionServer

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from anabranch.bench.acceptance.harness import wait_for
+from anabranch.bench.harness import wait_for
 from anabranch.bench.table.many_keys import PREFIX, longest_wait_ms
 from anabranch.bench.table.memory import KEYS, add_keys
 from anabranch.bench.table.peers import EU, FLAGS, PATIENCE_S, await_total, total

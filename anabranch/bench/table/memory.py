@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from anabranch.bench.acceptance.harness import resident_bytes
+from anabranch.bench.harness import resident_bytes
 from anabranch.bench.table.client import Traffic, drive
 from anabranch.bench.table.idmp import KEY, PIPELINE
 from anabranch.bench.table.idmp import traffic as adds

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Final, Optional, Self
 
 from anabranch.answers import info_of
-from anabranch.bench.acceptance.harness import cpu_times, wait_for
+from anabranch.bench.harness import cpu_times, wait_for
 from anabranch.cluster.client import RespClient
 from anabranch.cluster.errors import ClusterError, ConnectionFailed
 from anabranch.cluster.ports import HOST, free_ports

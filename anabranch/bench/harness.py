@@ -151,12 +151,6 @@ def entries_of(region: RegionProcess, key: str) -> Iterator[Entry]:
             start = "(" + page[-1][0].decode()
 
 
-def parsed_id(entry_id: bytes) -> tuple[int, int]:
-    """``ms-seq`` as two numbers, which compare like IDs."""
-    ms, _, seq = entry_id.partition(b"-")
-    return int(ms), int(seq)
-
-
 def require_agreement(figures: Figures, cluster: ProcessCluster) -> None:
     """Waits until all regions are level; requires equal digests and no alarm."""
     begun = time.monotonic()
@@ -188,7 +182,7 @@ def require_no_alarm(figures: Figures, cluster: ProcessCluster) -> None:
     figures.require("no divergence or chain alarm", not raised, raised or 0)
 
 
-class Chaos:
+class LinkCuts:
     """Cuts and heals links at random while it is entered, in one direction or both.
 
     Each cut lasts a random time. All links are healed on leaving.
@@ -210,9 +204,9 @@ class Chaos:
         self._pause_s_max = pause_s_max
         self._error: Exception | None = None
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="chaos", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="link cuts", daemon=True)
 
-    def __enter__(self) -> Chaos:
+    def __enter__(self) -> LinkCuts:
         self._thread.start()
         return self
 
@@ -259,76 +253,6 @@ def _link(cluster: ProcessCluster, receiver: str, sender: str, action: str) -> b
     return True
 
 
-class Writers:
-    """Clients that add entries to one stream in every region, even while regions die and restart.
-
-    Each value is written once, and never retried. `acknowledged` holds the values whose ID came
-    back. A value whose connection broke may be in the stream or not, but not twice.
-    """
-
-    KEY = "load"
-    # Of the writers in each region: how many commands each has in flight.
-    PIPELINES = (1, 16)
-
-    def __init__(self, cluster: ProcessCluster) -> None:
-        self.acknowledged: list[bytes] = []
-        self.written = 0
-        self.refused: list[str] = []
-        self._cluster = cluster
-        self._lock = threading.Lock()
-        self._stop = threading.Event()
-        self._threads = [
-            threading.Thread(
-                target=self._write,
-                args=(region, f"{name}-{n}", depth),
-                name=f"writer {name}-{n}",
-                daemon=True,
-            )
-            for name, region in cluster.regions.items()
-            for n, depth in enumerate(self.PIPELINES)
-        ]
-
-    def __enter__(self) -> Writers:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join(120.0)
-
-    def _write(self, region: RegionProcess, writer: str, depth: int) -> None:
-        number = 0
-        while not self._stop.is_set():
-            try:
-                with region.connect(60.0) as client:
-                    while not self._stop.is_set():
-                        values = [f"{writer}-{number + n}".encode() for n in range(depth)]
-                        number += depth
-                        self._batch(client, values)
-            except ConnectionFailed:
-                time.sleep(0.05)
-
-    def _batch(self, client: RespClient, values: list[bytes]) -> None:
-        acknowledged: list[bytes] = []
-        refused: list[str] = []
-        try:
-            for value in values:
-                client.send("XADD", self.KEY, "*", "v", value)
-            for value in values:
-                reply = client.read()
-                if isinstance(reply, bytes):
-                    acknowledged.append(value)
-                else:
-                    refused.append(repr(reply))
-        finally:
-            with self._lock:
-                self.written += len(values)
-                self.acknowledged += acknowledged
-                self.refused += refused
-
-
 def benchmark_command(port: int, requests: int, clients: int, pipeline: int) -> list[str]:
     """The beginning of a command line of redis-benchmark; ClusterError if it is not installed."""
     program = shutil.which("redis-benchmark")
@@ -338,30 +262,3 @@ def benchmark_command(port: int, requests: int, clients: int, pipeline: int) -> 
         )
     line = [program, "-h", HOST, "-p", str(port), "-n", str(requests)]
     return [*line, "-c", str(clients), "-P", str(pipeline)]
-
-
-def redis_benchmark(
-    region: RegionProcess, requests: int, clients: int, pipeline: int, *argv: str
-) -> subprocess.Popen[bytes]:
-    """Starts redis-benchmark against a region; its output can be read from ``stdout``."""
-    line = benchmark_command(region.resp_port, requests, clients, pipeline)
-    return subprocess.Popen(
-        [*line, "-q", *argv],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
-
-
-def finished(load: subprocess.Popen[bytes], patience_s: float) -> str:
-    """Waits for a load to end; returns the last line of its output. ClusterError if it failed."""
-    try:
-        output, _ = load.communicate(timeout=patience_s)
-    except subprocess.TimeoutExpired:
-        load.kill()
-        load.communicate()
-        raise ClusterError(f"the load did not end within {patience_s} s") from None
-    text = output.decode("utf-8", "replace").replace("\r", "\n").strip()
-    if load.returncode != 0 or "rror" in text:
-        raise ClusterError(f"the load failed: {text[-500:]}")
-    return text.splitlines()[-1] if text else ""
