@@ -82,7 +82,7 @@ class FileWork:
 
     def open(self) -> Database:
         """The database on this disk."""
-        self._database = Database(Path("data"), self.opener.connect)
+        self._database = Database(Path("data"), self.opener)
         return self._database
 
     def close(self) -> None:
