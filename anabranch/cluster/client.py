@@ -11,7 +11,13 @@ from collections.abc import Sequence
 from typing import Any, Final, Self
 
 from anabranch.cluster.errors import ClusterError, ConnectionFailed
-from anabranch.region.resp.decoder import INCOMPLETE, ErrorText, Reply, ReplyDecoder, WrongProtocol
+from anabranch.region.resp.decoder import (
+    INCOMPLETE,
+    DecodedReply,
+    ErrorText,
+    ReplyDecoder,
+    WrongProtocol,
+)
 from anabranch.region.resp.request import Word, command
 
 _RECEIVE_BYTES: Final = 1 << 18
@@ -60,7 +66,7 @@ class RespClient:
         except OSError as error:
             raise ConnectionFailed(f"{self.address}: {error}") from error
 
-    def call(self, *words: Word) -> Reply:
+    def call(self, *words: Word) -> DecodedReply:
         """Sends a command and returns its reply."""
         self.send(*words)
         return self.read()
@@ -82,7 +88,7 @@ class RespClient:
         """Whether bytes of a reply arrive within `patience_s`."""
         return self._decoder.has_bytes or bool(select.select([self._socket], [], [], patience_s)[0])
 
-    def read(self) -> Reply:
+    def read(self) -> DecodedReply:
         """Waits for the next reply."""
         try:
             while (reply := self._decoder.next()) is INCOMPLETE:
@@ -92,5 +98,5 @@ class RespClient:
                 self._decoder.feed(data)
         except (OSError, WrongProtocol) as error:
             raise ConnectionFailed(f"{self.address}: {error}") from error
-        whole: Reply = reply
+        whole: DecodedReply = reply
         return whole

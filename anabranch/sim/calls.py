@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, Optional, Union
 from anabranch.crdt.block import Block
 from anabranch.crdt.effects import Effect
 from anabranch.crdt.gossip import Gossip, StartAnswer
+from anabranch.crdt.vector import Vector
 from anabranch.region.engine.replies import Reply
 from anabranch.region.engine.setting import Value
 
@@ -29,12 +30,11 @@ DISCONNECT: Final = "disconnect"
 REFUSED: Final = "refused"
 OTHER: Final = "other"
 
-Vector = dict[int, int]
 Issued = tuple[int, Effect]
 """(counter of the first dot, effect)"""
 
 
-class Row(NamedTuple):
+class RowFacts(NamedTuple):
     """A row that a call added to the region's log. `kind`: block, records, snapshot or clock.
 
     `origin`, `first` and `last` are those of a block.
@@ -47,7 +47,7 @@ class Row(NamedTuple):
     last: int = 0
 
 
-class Facts(NamedTuple):
+class EngineFacts(NamedTuple):
     """The region just after a call, as far as rules depend on it.
 
     - `vector`: all effects applied, committed or not.
@@ -153,9 +153,9 @@ class Call:
         region: int,
         kind: str,
         now_ms: int,
-        facts: Facts,
+        facts: EngineFacts,
         issued: list[Issued],
-        rows: list[Row],
+        rows: list[RowFacts],
         late: list[tuple[int, Reply]],
         settings: dict[str, Value],
     ) -> None:

@@ -7,20 +7,21 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from anabranch.crdt.block import Block
-from anabranch.sim.history import Operation, Vector
+from anabranch.crdt.vector import Vector
+from anabranch.sim.history import Operation
 from anabranch.sim.plan import REGION_NAMES, struck_by
 from anabranch.sim.world.environment import EPOCH_MS
 from anabranch.sim.world.trace import plain
 from anabranch.study.diagram.texts import cut, word
 from anabranch.sync.session.messages import (
     Batch,
+    BlockPart,
     Body,
     BodyRequest,
     Header,
     Heartbeat,
     Hello,
     HoldingBack,
-    Part,
     SnapshotBegin,
     VectorAcknowledgement,
     Welcome,
@@ -181,8 +182,8 @@ def _message(message: Any) -> str:
         return f"{name} {counters(message.vector)}"
     if isinstance(message, Batch):
         return "Batch " + ", ".join(_item(item) for item in message.items)
-    if isinstance(message, (Part, Body)):
-        return f"{name} {_item(message if isinstance(message, Part) else message.block)}"
+    if isinstance(message, (BlockPart, Body)):
+        return f"{name} {_item(message if isinstance(message, BlockPart) else message.block)}"
     if isinstance(message, BodyRequest):
         return f"{name} " + ", ".join(
             f"{name_of(origin)} {counter}" for origin, counter in message.dots
@@ -190,7 +191,7 @@ def _message(message: Any) -> str:
     return name
 
 
-def _item(item: Block | Header | Part) -> str:
+def _item(item: Block | Header | BlockPart) -> str:
     """The effects of a block, a header or a part of a block: region name and counters."""
     span = f"{item.first}" if item.first == item.last else f"{item.first}…{item.last}"
     return f"{name_of(item.origin)} {span}" + (" (header)" if isinstance(item, Header) else "")

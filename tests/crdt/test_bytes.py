@@ -510,7 +510,7 @@ def test_malformed_state_is_refused() -> None:
         )
         > 100
     )
-    node = stream.logs[1].rax.nodes[0]
+    node = stream.logs[1].node_map.nodes[0]
     assert refuses_or_reads(read_node, NodeImage(1, node).encoded()) > 50
 
 
@@ -540,7 +540,7 @@ def test_checkpoint_round_trip() -> None:
                 assert read_converged(reader, loaded) == STATE_VERSION
                 assert reader.at_end()
                 for region_id, log in stream.logs.items():
-                    for node in log.rax.nodes:
+                    for node in log.node_map.nodes:
                         push_node(
                             loaded, region_id, read_node(NodeImage(region_id, node).encoded())
                         )
@@ -727,7 +727,9 @@ def snapshot_of_version(version: int, keyspace: Keyspace) -> list[bytes]:
 
 
 def _nodes_of(keyspace: Keyspace) -> list[int]:
-    return [len(log.rax.nodes) for stream in keyspace.keys.values() for log in stream.logs.values()]
+    return [
+        len(log.node_map.nodes) for stream in keyspace.keys.values() for log in stream.logs.values()
+    ]
 
 
 def test_a_snapshot_says_what_was_collected() -> None:

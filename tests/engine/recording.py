@@ -17,7 +17,7 @@ from pathlib import Path
 
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.replies import NoReply, Reply, ReplyLater
-from anabranch.region.engine.rows import Row
+from anabranch.region.engine.rows import LogRow
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings
 from anabranch.region.resp.encoder import encode
@@ -45,7 +45,7 @@ class Player:
         self.sessions: dict[str, Session] = {}
         self.said: list[str] = []
         # The log, which answers CRDT.EXPLAIN, CRDT.HISTORY and CRDT.EFFECTS.
-        self.rows: list[Row] = []
+        self.rows: list[LogRow] = []
 
     def session(self, name: str) -> Session:
         if name not in self.sessions:

@@ -13,7 +13,7 @@ from typing import Final, Self
 
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.replies import Reply, ReplyLater
-from anabranch.region.engine.rows import Row
+from anabranch.region.engine.rows import LogRow
 from anabranch.region.engine.session import Session
 from anabranch.region.resp.encoder import encode
 from anabranch.region.resp.parser import RequestParser
@@ -47,7 +47,7 @@ class EngineServer:
         answers_left: int | None = None,
         counted: str = "CRDT.NODES",
         loses_last: bool = False,
-        rows: Sequence[Row] = (),
+        rows: Sequence[LogRow] = (),
     ) -> None:
         self.engine = engine
         self.answers_left = answers_left

@@ -21,7 +21,7 @@ from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.lifecycle import Lifecycle
 from anabranch.region.engine.members import Member, Members
 from anabranch.region.engine.replies import ErrorReply, Reply, ReplyLater, listed
-from anabranch.region.engine.rows import BlockRow, Commit, RecordsRow, Row, SnapshotRow
+from anabranch.region.engine.rows import BlockRow, Commit, LogRow, RecordsRow, SnapshotRow
 from anabranch.region.engine.settings import Settings
 from anabranch.region.engine.stable_time import StableTime
 from anabranch.sync.session.handshake import LinkLimits
@@ -47,7 +47,7 @@ class Place:
         for name, value in settings.items():
             self.settings.set(name.replace("_", "-"), value)
         self.now_ms = now_ms
-        self.rows: list[Row] = []
+        self.rows: list[LogRow] = []
         self.meta: dict[str, bytes] = {}
         self.patience_ms = patience_ms
         self.engine = self._start(0)
@@ -81,7 +81,7 @@ class Place:
             StableTime(*(int(self.meta.get(name, b"0")) for name in _STABLE_ROWS)),
         )
 
-    def _replay(self, keyspace: Keyspace, row: Row) -> None:
+    def _replay(self, keyspace: Keyspace, row: LogRow) -> None:
         if isinstance(row, BlockRow):
             apply_block(keyspace, row.block, row.clock_ms, row.source == 0)
         elif isinstance(row, SnapshotRow):

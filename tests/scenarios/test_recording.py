@@ -23,10 +23,10 @@ from anabranch.cli.errors import CliError
 from anabranch.cli.recording import _finish
 from anabranch.cluster.errors import ClusterError
 from anabranch.cluster.regions import ProcessCluster
-from anabranch.region.resp.decoder import ErrorText, Reply
+from anabranch.region.resp.decoder import DecodedReply, ErrorText
 from anabranch.sim.scenario import live
 from anabranch.sim.scenario.cluster import Ticket
-from anabranch.sim.scenario.expectation import Row
+from anabranch.sim.scenario.expectation import ShownRow
 from anabranch.sim.scenario.live import Endpoint, LiveCluster
 from anabranch.sim.scenario.parser import load
 from anabranch.sim.scenario.prompt import Prompt
@@ -486,7 +486,7 @@ def test_a_late_answer_moves_no_clock(
     ask = cluster.ask
     late: list[int] = []
 
-    def asked(region: int, *argv: str) -> Reply:
+    def asked(region: int, *argv: str) -> DecodedReply:
         reply = ask(region, *argv)
         if argv == ("TIME",) and region == 2 and not late:
             late.append(region)
@@ -568,15 +568,15 @@ def test_ports_ask_for_the_password(session: Session) -> None:
     [
         ((b"XLEN", b"k"), 3, "3"),
         ((b"XADD", b"k"), "5-1", "5-1"),
-        ((b"XRANGE", b"k"), [Row("5-1", (("a", "b"),))], "[5-1]"),
+        ((b"XRANGE", b"k"), [ShownRow("5-1", (("a", "b"),))], "[5-1]"),
         ((b"XRANGE", b"k"), [], "[]"),
         ((b"XREAD",), None, "nil"),
         ((b"XLEN",), ErrorText("WRONGTYPE no | stream"), "(error) WRONGTYPE"),
         ((b"TTL", b"k"), 17, "…"),
-        ((b"XINFO", b"GROUPS"), [Row("a|b", (("pending", "1"),))], "…"),
+        ((b"XINFO", b"GROUPS"), [ShownRow("a|b", (("pending", "1"),))], "…"),
         (
             (b"XINFO", b"GROUPS"),
-            [Row("g", (("pending", "1"), ("lag", "2")))],
+            [ShownRow("g", (("pending", "1"), ("lag", "2")))],
             "[g pending=1 lag=2]",
         ),
         ((b"XTRIM", b"k", b"MAXLEN", b"~", b"5"), 7, "…"),

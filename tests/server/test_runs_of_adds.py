@@ -390,7 +390,7 @@ def test_nodes_of_a_pipeline_are_taken_whole_by_a_peer(size: int) -> None:
             apply(peer.engine.keyspace, effect, 7, counter, NOW_MS, False)
             counter += dots_of(effect)
     nodes = [
-        [node.count for node in one.engine.keyspace.keys[b"s"].logs[7].rax.nodes]
+        [node.count for node in one.engine.keyspace.keys[b"s"].logs[7].node_map.nodes]
         for one in (region, peer)
     ]
     assert nodes[0] == nodes[1] and len(nodes[0]) > 10

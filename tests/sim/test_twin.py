@@ -17,7 +17,7 @@ from anabranch.region.engine.replies import OK, ErrorReply, MapReply, Reply, Ver
 from anabranch.region.engine.setting import Value
 from anabranch.region.engine.settings import Settings
 from anabranch.sim import calls
-from anabranch.sim.calls import Call, Facts, Issued, Row
+from anabranch.sim.calls import Call, EngineFacts, Issued, RowFacts
 from anabranch.sim.checkers.refusals import Refusals
 from anabranch.sim.draw import draw_plan
 from anabranch.sim.history import Checker, End, Operation, Setup, Shown, Words
@@ -54,7 +54,7 @@ def copied(
     call: Call,
     issued: Optional[list[Issued]] = None,
     late: Optional[list[tuple[int, Reply]]] = None,
-    facts: Optional[Facts] = None,
+    facts: Optional[EngineFacts] = None,
 ) -> Call:
     """A copy of a call with other values."""
     one = Call(
@@ -214,7 +214,7 @@ def a_call(kind: str, vector: dict[int, int], position: int = 0, **rest: object)
     """A call of region 1 that makes no rows unless `rows` says so."""
     rows = rest.pop("rows", [])
     assert isinstance(rows, list)
-    facts = Facts(vector, position, False, NOW_MS, NOW_MS, 0, "serving", "", 0)
+    facts = EngineFacts(vector, position, False, NOW_MS, NOW_MS, 0, "serving", "", 0)
     call = Call(1, kind, NOW_MS, facts, [], rows, [], SETTINGS)
     for name, value in rest.items():
         setattr(call, name, value)
@@ -238,7 +238,7 @@ def test_a_row_that_nothing_explains_is_reported() -> None:
     first = a_call(calls.START, {})
     first.position = 0
     twin.called(first)
-    twin.called(a_call(calls.OTHER, {}, 1, rows=[Row(1, "records")]))
+    twin.called(a_call(calls.OTHER, {}, 1, rows=[RowFacts(1, "records")]))
     assert "its log ends at position 1; expected 0" in twin.violations[0].text
 
 

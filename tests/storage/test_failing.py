@@ -26,9 +26,10 @@ from anabranch.region.driver.work import DiskTransaction, LogQuestion
 from anabranch.region.engine.errors import StorageError
 from anabranch.region.engine.replies import ErrorReply
 from anabranch.region.live import process, process_facts, starting
-from anabranch.region.live.data_files import DataFiles, read_only_uri
+from anabranch.region.live.data_files import DataFiles
 from anabranch.region.live.database import FILE_NAME, Database, Written
 from anabranch.region.live.process import Region, RegionFailed, run
+from anabranch.region.live.sql_connections import LiveConnector
 from anabranch.region.live.sql_thread import SqlThread
 from anabranch.region.live.system_clock import SystemClock
 from anabranch.region.storage.log import ReadOldest
@@ -607,19 +608,20 @@ class StubbornConnection(SqlThread):
 async def test_a_region_serves_although_its_caches_cannot_be_dropped(tmp_path: Path) -> None:
     tried = 0
 
-    async def connect_to(path: Path, reads_only: bool) -> SqlThread:
-        nonlocal tried
-        tried += 1
-        connection = StubbornConnection()
-        await connection.open(read_only_uri(path) if reads_only else str(path), reads_only)
-        return connection
+    class Stubborn(LiveConnector):
+        async def writer(self, path: Path) -> SqlThread:
+            nonlocal tried
+            tried += 1
+            connection = StubbornConnection()
+            await connection.open(str(path))
+            return connection
 
-    database = Database(tmp_path, connect_to, DataFiles(tmp_path / FILE_NAME))
+    database = Database(tmp_path, Stubborn(), DataFiles(tmp_path / FILE_NAME))
     config = config_of("us", ALONE, {"crdt-start-patience-ms": 0}, tmp_path)
     region = Region(config, await starting.start(config, database, SystemClock()), database)
     await region.start()
     await asyncio.sleep(0.05)  # the start has given back what it can
     client = await connect(region)
-    assert tried == 2 and await client.say("PING") == b"+PONG"
+    assert tried == 1 and await client.say("PING") == b"+PONG"
     assert region.failure is None
     await region.stop()

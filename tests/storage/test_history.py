@@ -11,7 +11,7 @@ from xxhash import xxh3_128_intdigest
 from anabranch.crdt.block import Block
 from anabranch.crdt.named import Named
 from anabranch.region.engine.replies import ErrorReply, ReplyLater
-from anabranch.region.engine.rows import BlockRow, ClockRow, RecordsRow, Row
+from anabranch.region.engine.rows import BlockRow, ClockRow, LogRow, RecordsRow
 from anabranch.region.storage import key_index
 from anabranch.region.storage.key_index import KeyIndex
 from tests.storage.direct import new_disk
@@ -245,9 +245,9 @@ Changed = dict[bytes, set[int]]
 """Key → the IDs of its entries, and OTHER if something else happens to it."""
 
 
-def _rows(draw: Random, keys: list[bytes], count: int) -> list[tuple[Row, Changed]]:
+def _rows(draw: Random, keys: list[bytes], count: int) -> list[tuple[LogRow, Changed]]:
     """Rows of a log with what each changes. IDs mostly ascend."""
-    rows: list[tuple[Row, Changed]] = []
+    rows: list[tuple[LogRow, Changed]] = []
     for position in range(1, count + 1):
         named, changed = Named(), Changed()
         for key in draw.sample(keys, draw.randint(1, 3)):
@@ -259,7 +259,7 @@ def _rows(draw: Random, keys: list[bytes], count: int) -> list[tuple[Row, Change
                 changed[key] = {first, first + 2}
                 named.entries(key, 0, first, 0, first + 2)
         kind = draw.random()
-        row: Row
+        row: LogRow
         if kind < 0.1:
             row, changed = ClockRow(position, 0), Changed()
         elif kind < 0.3:
@@ -274,7 +274,7 @@ def _is_within(position: int, stretches: list[tuple[int, int]]) -> bool:
     return any(first <= position <= last for first, last in stretches)
 
 
-def _segments(draw: Random, rows: list[tuple[Row, Changed]]) -> list[tuple[object, ...]]:
+def _segments(draw: Random, rows: list[tuple[LogRow, Changed]]) -> list[tuple[object, ...]]:
     disk, index = new_disk(), KeyIndex(0)
     for row, _ in rows:
         index.note(row, key_index.STRETCH_BYTES // draw.choice([1, 3, 20]))

@@ -15,7 +15,7 @@ from anabranch.region.engine.lifecycle import Lifecycle
 from anabranch.region.engine.members import Member, Members
 from anabranch.region.engine.questions import EffectsQuestion, HistoryQuestion
 from anabranch.region.engine.replies import Reply
-from anabranch.region.engine.rows import BlockRow, Row
+from anabranch.region.engine.rows import BlockRow, LogRow
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings
 from anabranch.region.engine.stable_time import StableTime
@@ -86,7 +86,7 @@ def execute(engine: Engine, session: Session, argv: list[bytes], now_ms: int) ->
     return replies[0]
 
 
-def answer_questions(engine: Engine, rows: Sequence[Row]) -> None:
+def answer_questions(engine: Engine, rows: Sequence[LogRow]) -> None:
     """Answers the questions of clients to the log, which consists of `rows`."""
     for question in engine.questions.take():
         if isinstance(question, EffectsQuestion):
@@ -98,5 +98,5 @@ def answer_questions(engine: Engine, rows: Sequence[Row]) -> None:
             continue
         assert isinstance(question, HistoryQuestion)
         question.history.take(list(rows))
-        oldest = rows[0] if rows else Row(0, 0)
+        oldest = rows[0] if rows else LogRow(0, 0)
         engine.questions.answer(question, oldest.position, oldest.clock_ms, {})

@@ -248,7 +248,7 @@ def bad_down(chance: random.Random) -> tuple[str, list[bytes]]:
     if kind == 3:
         return "body that was not asked for", [encode_down(m.Body(block), "none")]
     if kind == 4:
-        part = m.Part(*head, block.chain, 1000, 500, b"x" * 10, False)
+        part = m.BlockPart(*head, block.chain, 1000, 500, b"x" * 10, False)
         return "part out of order", [encode_down(part, "none")]
     if kind == 5:
         return "second Welcome", [encode_down(welcome(1), "none")]

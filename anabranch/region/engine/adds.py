@@ -40,7 +40,7 @@ def _room(state: EngineState, stream: Stream, names: bytes, seq: int) -> int:
     None may if reads block on the key, which each add wakes, or if the add did not go into a node
     of its names.
     """
-    node = stream.log(state.members.region_id).rax.last()
+    node = stream.log(state.members.region_id).node_map.last()
     if stream.key in state.waiting.reads.by_key or node is None or node.names != names:
         return 0
     return room_after(seq)

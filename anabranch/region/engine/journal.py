@@ -22,7 +22,7 @@ from anabranch.crdt.node import FOLLOWS
 from anabranch.crdt.stream import Stream
 from anabranch.crdt.vector import Vector
 from anabranch.region.engine.clock import EngineClock
-from anabranch.region.engine.rows import BlockRow, ClockRow, Commit, RecordsRow, Row, SnapshotRow
+from anabranch.region.engine.rows import BlockRow, ClockRow, Commit, LogRow, RecordsRow, SnapshotRow
 
 # Memory of a row beside its body, estimated.
 _ROW_OVERHEAD_BYTES: Final = 64
@@ -39,7 +39,7 @@ class Journal:
         # Position of the last row made.
         self.position = position
         # Rows that are in no commit yet, and their bytes.
-        self.rows: list[Row] = []
+        self.rows: list[LogRow] = []
         self.bytes = 0
         self.block_max_bytes = 1 << 20
         # The open block, if it has effects.
@@ -243,7 +243,7 @@ class Journal:
         """Makes a row that carries only the clock to the disk."""
         self._push(ClockRow(self.position + 1, self.clock.now_ms), 0)
 
-    def _push(self, row: Row, size: int) -> None:
+    def _push(self, row: LogRow, size: int) -> None:
         self.position = row.position
         self.keyspace.position = row.position
         self.bytes += size + _ROW_OVERHEAD_BYTES

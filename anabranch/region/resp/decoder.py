@@ -33,7 +33,7 @@ class ErrorText:
     text: str
 
 
-Reply = Union[None, int, bytes, ErrorText, list["Reply"]]
+DecodedReply = Union[None, int, bytes, ErrorText, list["DecodedReply"]]
 """A reply of a decoder without makers: of RESP2, or of RESP3 with maps as flat arrays."""
 
 

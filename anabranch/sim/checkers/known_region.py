@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anabranch.sim.history import Vector
+from anabranch.crdt.vector import Vector
 
 
 class Region:

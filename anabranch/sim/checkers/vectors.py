@@ -16,19 +16,10 @@ from typing import Final
 from xxhash import xxh3_128_digest
 
 from anabranch.crdt.block import Block
+from anabranch.crdt.vector import Vector
 from anabranch.sim.checkers.known_region import Region, includes
 from anabranch.sim.checkers.ledger import LedgerJudge
-from anabranch.sim.history import (
-    Began,
-    Committed,
-    End,
-    Moved,
-    Operation,
-    Setup,
-    Shown,
-    Stopped,
-    Vector,
-)
+from anabranch.sim.history import Began, Committed, End, Moved, Operation, Setup, Shown, Stopped
 from anabranch.sim.plan import REGION_NAMES
 
 _IDS: Final = {name.encode(): number for number, name in enumerate(REGION_NAMES, 1)}

@@ -235,7 +235,10 @@ class IdempotentProducer(Client):
         return [self.unacknowledged[-1]]
 
     def alike(self, draw: Random, now_ms: int, size: int) -> list[Words]:
-        """New items with the same field names, at times with one that comes twice, or a retry."""
+        """New items with the same field names, at times with one that comes twice, or a retry.
+
+        One of those after the first is sent again by itself until it is acknowledged.
+        """
         (first,) = self.new_item(draw, now_ms, now_ms // self.PERIOD_MS)
         items = [first]
         iid_at = first.index(b"IDMP") + 2 if b"IDMP" in first else 0
@@ -245,6 +248,8 @@ class IdempotentProducer(Client):
                 self.position += 1
                 item[iid_at] = first[iid_at] + b".%d" % self.position
             items.append(tuple(item))
+        self.unacknowledged.append(items[1 + below(draw, size)])
+        self.tries.append(1)
         if draw.random() < 0.2:
             items.insert(below(draw, len(items)), pick(draw, items))
         if draw.random() < 0.2 and self.done:

@@ -9,7 +9,7 @@ from anabranch.answers import vector_of
 from anabranch.cluster.client import RespClient
 from anabranch.cluster.errors import ClusterError, ConnectionFailed
 from anabranch.cluster.regions import peers_of
-from anabranch.region.resp.decoder import Reply
+from anabranch.region.resp.decoder import DecodedReply
 
 SYNC_PATIENCE_MS = 2000
 ANSWER_PATIENCE_S = 30.0
@@ -40,7 +40,7 @@ class Admins:
         self._clients: dict[int, RespClient] = {}
         self.broken = False
 
-    def call(self, region: int, *argv: str) -> Reply:
+    def call(self, region: int, *argv: str) -> DecodedReply:
         """The reply to a command."""
         self._await_reachable(region)
         try:

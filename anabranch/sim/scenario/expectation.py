@@ -20,7 +20,7 @@ SEQ_STEP = 1000
 
 
 @dataclass(frozen=True)
-class Row:
+class ShownRow:
     """An element that a table names: an entry, a pending entry, a group or a consumer.
 
     A map is a row, too; its name is empty.
@@ -30,7 +30,7 @@ class Row:
     fields: tuple[tuple[str, str], ...] = ()
 
 
-Shape = Union[None, int, str, ErrorText, Row, list["Shape"]]
+Shape = Union[None, int, str, ErrorText, ShownRow, list["Shape"]]
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ def _matches_between(expected: Between, got: Shape) -> bool:
 def _matches_word(expected: Word, got: Shape, bindings: Bindings) -> bool:
     if isinstance(got, (str, int)):
         return not expected.fields and bindings.same(expected.text, str(got))
-    if not isinstance(got, Row) or not bindings.same(expected.text, got.name):
+    if not isinstance(got, ShownRow) or not bindings.same(expected.text, got.name):
         return False
     have = dict(got.fields)
     return all(name in have and bindings.same(value, have[name]) for name, value in expected.fields)
@@ -232,7 +232,7 @@ def render(got: Shape, bindings: Bindings) -> str:
         return "nil"
     if isinstance(got, ErrorText):
         return f"(error) {got.text}"
-    if isinstance(got, Row):
+    if isinstance(got, ShownRow):
         return " ".join(
             [bindings.written(got.name), *(f"{name}={value}" for name, value in got.fields)]
         ).strip()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Optional, Protocol
 
 from anabranch.cluster.errors import ClusterError
-from anabranch.region.resp.decoder import ErrorText, Reply
+from anabranch.region.resp.decoder import DecodedReply, ErrorText
 from anabranch.sim.plan import Link
 from anabranch.sim.scenario.cluster import ScenarioCluster, Ticket
 from anabranch.sim.scenario.expectation import (
@@ -281,7 +281,7 @@ class Run:
             if one.call.expected is not None:
                 self._note(one.call, one.call.argv, str(one.call.expected), "no answer")
 
-    def shape_of(self, call: Call, argv: Sequence[bytes], reply: Reply) -> Shape:
+    def shape_of(self, call: Call, argv: Sequence[bytes], reply: DecodedReply) -> Shape:
         """The reply's shape; records generated IDs, and the commands that a transaction queues."""
         name = argv[0].upper()
         whose = connection(call.region, call.client)
@@ -301,7 +301,7 @@ class Run:
             self._note_generated(call, argv, reply)
         return shape(argv, reply)
 
-    def _note_generated(self, call: Call, argv: Sequence[bytes], reply: Reply) -> None:
+    def _note_generated(self, call: Call, argv: Sequence[bytes], reply: DecodedReply) -> None:
         if argv[0].upper() == b"XADD" and b"*" in argv[2:] and isinstance(reply, bytes):
             wrong = self.bindings.generate(call.region, reply.decode())
             if wrong is not None:

@@ -26,7 +26,7 @@ from anabranch.region.engine.replies import (
     VerbatimText,
 )
 from anabranch.region.engine.replies import Reply as EngineReply
-from anabranch.region.resp.decoder import ErrorText, Reply
+from anabranch.region.resp.decoder import DecodedReply, ErrorText
 from anabranch.region.resp.encoder import format_double
 from anabranch.sim.checkers import ALL
 from anabranch.sim.history import Began, Checker, Operation, Violation, Words
@@ -326,7 +326,7 @@ class VirtualCluster:
             found[region] = dict(zip(numbers[0::2], numbers[1::2], strict=True))
         return found
 
-    def _answer(self, ticket: Ticket) -> Reply:
+    def _answer(self, ticket: Ticket) -> DecodedReply:
         """The reply; None if the command was refused, lost or not answered in time."""
         self.settle(ticket)
         return None if ticket.is_open or ticket.lost or ticket.refused else ticket.reply
@@ -424,7 +424,7 @@ def run_virtually(
     return mismatches, cluster.violations
 
 
-def plain(reply: EngineReply) -> Reply:
+def plain(reply: EngineReply) -> DecodedReply:
     """A reply as RESP2 carries it."""
     if reply is None or isinstance(reply, (bytes, NullArray)):
         return reply if isinstance(reply, bytes) else None

@@ -19,7 +19,7 @@ from anabranch.crdt.spans import SpansByRegion
 from anabranch.crdt.state import put_local, read_local
 from anabranch.crdt.stream import Stream
 from anabranch.region.engine.engine import Engine
-from anabranch.sim.calls import Call, Facts, Issued
+from anabranch.sim.calls import Call, EngineFacts, Issued
 from anabranch.sim.tapes.values import (
     put_facts,
     put_issued,
@@ -55,7 +55,7 @@ class Base:
     that waits. `unjudged`: sessions with other commands that wait.
     """
 
-    def __init__(self, keyspace: Keyspace, facts: Facts, opened: list[Issued]) -> None:
+    def __init__(self, keyspace: Keyspace, facts: EngineFacts, opened: list[Issued]) -> None:
         self.keyspace: Final = keyspace
         self.facts: Final = facts
         self.opened: Final = opened

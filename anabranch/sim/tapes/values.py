@@ -31,7 +31,7 @@ from anabranch.region.engine.replies import (
 )
 from anabranch.region.engine.setting import Value
 from anabranch.sim import calls
-from anabranch.sim.calls import Call, Facts, Following, Issued, Row
+from anabranch.sim.calls import Call, EngineFacts, Following, Issued, RowFacts
 from anabranch.sim.tapes.passwords import without_password, without_passwords
 
 _KINDS: Final = (
@@ -183,7 +183,7 @@ def read_reply(reader: Reader) -> Reply:
 # -- calls
 
 
-def put_facts(out: bytearray, facts: Facts) -> None:
+def put_facts(out: bytearray, facts: EngineFacts) -> None:
     """Appends the facts about a region after a call."""
     put_vector(out, facts.vector)
     for number in (facts.position, facts.is_open, facts.clock_ms, facts.steady_ms):
@@ -194,14 +194,14 @@ def put_facts(out: bytearray, facts: Facts) -> None:
     put_varint(out, facts.pending_bytes)
 
 
-def read_facts(reader: Reader) -> Facts:
+def read_facts(reader: Reader) -> EngineFacts:
     """Reads what `put_facts` wrote."""
     vector = reader.vector()
     position, is_open, clock_ms, steady_ms = [reader.varint() for _ in range(4)]
     floor_ms = reader.varint()
     state = _STATES[reader.varint()]
     error = _read_text(reader)
-    return Facts(
+    return EngineFacts(
         vector, position, is_open == 1, clock_ms, steady_ms, floor_ms, state, error, reader.varint()
     )
 
@@ -322,11 +322,11 @@ class CallReader:
         now_ms = reader.varint()
         facts = read_facts(reader)
         issued = read_issued(reader)
-        rows: list[Row] = []
+        rows: list[RowFacts] = []
         for _ in range(reader.count()):
             row_kind = _ROWS[reader.varint()]
             position, origin, first, last = [reader.varint() for _ in range(4)]
-            rows.append(Row(position, row_kind, origin, first, last))
+            rows.append(RowFacts(position, row_kind, origin, first, last))
         late: list[tuple[int, Reply]] = []
         for _ in range(reader.count()):
             session = reader.varint()

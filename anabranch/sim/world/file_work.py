@@ -11,12 +11,13 @@ from random import Random
 from typing import Any, Final, Optional, Protocol
 
 from anabranch.crdt.block import Block
+from anabranch.crdt.vector import Vector
 from anabranch.region.driver.driver import Driver
 from anabranch.region.driver.work import DiskTransaction, LogRead
 from anabranch.region.engine.errors import Damaged, StorageError
 from anabranch.region.engine.rows import BlockRow, Commit
 from anabranch.region.live.database import Database
-from anabranch.sim.history import Committed, Vector
+from anabranch.sim.history import Committed
 from anabranch.sim.world.disk import Disk
 from anabranch.sim.world.environment import Environment
 from anabranch.sim.world.lines import Lines
@@ -82,7 +83,7 @@ class FileWork:
 
     def open(self) -> Database:
         """The database on this disk."""
-        self._database = Database(Path("data"), self.opener.connect)
+        self._database = Database(Path("data"), self.opener)
         return self._database
 
     def close(self) -> None:

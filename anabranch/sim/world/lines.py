@@ -11,13 +11,14 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Optional, Protocol
 
+from anabranch.crdt.vector import Vector
 from anabranch.region.driver.client_connection import OPEN, ClientConnection
 from anabranch.region.driver.driver import Driver
 from anabranch.region.engine.replies import ErrorReply, NoReply, Reply, ReplyLater, SimpleString
 from anabranch.region.engine.session import Session
 from anabranch.region.resp.encoder import encode
-from anabranch.sim.calls import Facts
-from anabranch.sim.history import BLOCKING, Operation, Vector, Words
+from anabranch.sim.calls import EngineFacts
+from anabranch.sim.history import BLOCKING, Operation, Words
 from anabranch.sim.load.client import Client
 from anabranch.sim.world.environment import Environment
 from anabranch.sim.world.trace import plain
@@ -219,7 +220,7 @@ class Lines:
         before: Vector,
         after: Vector,
         now_ms: int,
-        facts: Facts,
+        facts: EngineFacts,
     ) -> None:
         """A command of one of the clients ran, or began to wait.
 
@@ -267,7 +268,7 @@ class Lines:
         if self._environment.trace.is_told:
             self._environment.aside(self._region, "frames", line.client.number, argv, reply)
 
-    def answered(self, session: int, reply: Reply, facts: Facts) -> None:
+    def answered(self, session: int, reply: Reply, facts: EngineFacts) -> None:
         """A command that had waited has its answer; the commands behind it go on."""
         line = self.by_session.get(session)
         if line is None or line.running is None:
@@ -283,7 +284,7 @@ class Lines:
         reply: Reply,
         before: Vector,
         after: Vector,
-        facts: Facts,
+        facts: EngineFacts,
     ) -> None:
         environment = self._environment
         operation.before = before

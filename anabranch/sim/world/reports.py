@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from anabranch.crdt.vector import Vector
 from anabranch.region.driver.clock import Clock
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.lifecycle import RECOVERY
 from anabranch.region.engine.replies import ErrorReply
 from anabranch.sim import calls
-from anabranch.sim.calls import Call, Vector
+from anabranch.sim.calls import Call
 from anabranch.sim.history import Moved
 from anabranch.sim.unrolled import commands_of, issues_each, replies_of
 from anabranch.sim.world import inside

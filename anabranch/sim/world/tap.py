@@ -9,11 +9,10 @@ from anabranch.crdt.effects import dots_of
 from anabranch.crdt.gossip import Gossip, StartAnswer
 from anabranch.region.engine.journal import Journal
 from anabranch.region.engine.replies import listed
-from anabranch.region.engine.rows import BlockRow, RecordsRow, SnapshotRow
-from anabranch.region.engine.rows import Row as LogRow
+from anabranch.region.engine.rows import BlockRow, LogRow, RecordsRow, SnapshotRow
 from anabranch.region.engine.state import EngineState
 from anabranch.sim import calls
-from anabranch.sim.calls import Call, Facts, Issued, Row
+from anabranch.sim.calls import Call, EngineFacts, Issued, RowFacts
 from anabranch.sim.world.watchers import EngineWatcher
 
 
@@ -38,7 +37,7 @@ class Tap:
         new = [row for row in made or journal.rows if row.position > self._position]
         own = state.members.region_id
         late = state.outbox.replies[self._replies :]
-        facts = Facts(
+        facts = EngineFacts(
             dict(state.keyspace.vector),
             journal.position,
             journal.has_open(),
@@ -119,9 +118,9 @@ def _opened(journal: Journal) -> list[Block]:
     return [Block(writer.origin, writer.first, writer.last, writer.body(), NO_CHAIN)]
 
 
-def _row(row: LogRow) -> Row:
+def _row(row: LogRow) -> RowFacts:
     if isinstance(row, BlockRow):
         block = row.block
-        return Row(row.position, "block", block.origin, block.first, block.last)
+        return RowFacts(row.position, "block", block.origin, block.first, block.last)
     kind = "records" if isinstance(row, RecordsRow) else "clock"
-    return Row(row.position, "snapshot" if isinstance(row, SnapshotRow) else kind)
+    return RowFacts(row.position, "snapshot" if isinstance(row, SnapshotRow) else kind)

@@ -12,6 +12,7 @@ from anabranch.crdt.gossip import Gossip, StartAnswer
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.snapshot import SnapshotCut
+from anabranch.crdt.vector import Vector
 from anabranch.region.engine.batch import Batch, Packed
 from anabranch.region.engine.client_calls import ClientCalls
 from anabranch.region.engine.disk_calls import DiskCalls
@@ -27,7 +28,7 @@ from anabranch.region.engine.snapshot_calls import SnapshotCalls
 from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.steps import Steps
 from anabranch.sim import calls
-from anabranch.sim.calls import Following, Vector
+from anabranch.sim.calls import Following
 from anabranch.sim.world.tap import Tap
 from anabranch.sim.world.watchers import EngineWatcher, JudgeFailed
 

@@ -9,11 +9,12 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Final, Optional
 
+from anabranch.crdt.vector import Vector
 from anabranch.region.engine.batch import Batch
 from anabranch.region.engine.lifecycle import SERVING
 from anabranch.region.engine.replies import Reply, ReplyLater, listed
 from anabranch.region.engine.settings import Settings
-from anabranch.sim.history import Checker, Operation, Setup, Shown, Vector, Words
+from anabranch.sim.history import Checker, Operation, Setup, Shown, Words
 from anabranch.sim.load.client import Client, make
 from anabranch.sim.plan import REGION_NAMES, Fault, Intent, Plan
 from anabranch.sim.world.environment import EPOCH_MS, Environment

@@ -8,7 +8,7 @@ from typing import Final, Optional
 
 from anabranch.crdt.errors import ChainForked, NotAMember, PeerError, SyncGap
 from anabranch.sync.session import messages as m
-from anabranch.sync.session.events import Event
+from anabranch.sync.session.events import LoggedEvent
 from anabranch.sync.session.handshake import Identity, LinkLimits, refusal_of_lost
 from anabranch.sync.session.interfaces import Engine, Settings, SteadyClock
 from anabranch.sync.session.links import Link, PeerConnection
@@ -332,7 +332,7 @@ class Connections:
 
     def tell(self, level: int, name: str, text: str, **fields: object) -> None:
         """Adds an event for the operator's log."""
-        self.work.events.append(Event(level, name, text, fields))
+        self.work.events.append(LoggedEvent(level, name, text, fields))
 
     def tell_link(self, level: int, name: str, peer: int, text: str, **fields: object) -> None:
         """Adds an event of the link by which this region receives from a peer."""

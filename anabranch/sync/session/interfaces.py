@@ -39,7 +39,7 @@ class Member(Protocol):
     def lost(self) -> bool: ...
 
 
-class Row(Protocol):
+class LogRow(Protocol):
     """The row of a block in the effect log."""
 
     @property
