@@ -2,6 +2,7 @@
 
 Reading order:
 
+- `harness`: figures and checks of a whole cluster that the programs share.
 - `table`: the rows of the table of speed, and what measures them.
 - `performance`: the table of speed: a region beside redis-server, with goals.
 - `profile_row`: where a region spends CPU in a row of that table.

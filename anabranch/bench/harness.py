@@ -1,4 +1,4 @@
-"""Shared parts of the acceptance programs: figures, checks of a cluster, link cuts, loads."""
+"""Shared parts of benchmarks and acceptance programs: figures, checks of a cluster, cuts."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import contextlib
 import os
 import random
 import shutil
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from anabranch.cluster.client import RespClient
 from anabranch.cluster.errors import ClusterError, ConnectionFailed
 from anabranch.cluster.ports import HOST
 from anabranch.cluster.processes import wait_until

@@ -3,5 +3,5 @@
 Reading order:
 
 - `test_acceptance`: each program, with a small load.
-- `test_package_records`: the parser of the package index.
+- `test_ordered_reads`: the recipe of docs/ordered-reads.md, against three live regions.
 """

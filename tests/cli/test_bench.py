@@ -42,7 +42,7 @@ def bench(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
 def test_mistakes_end_with_a_line(arguments: tuple[str, ...], text: str) -> None:
     done = bench(*arguments)
     assert done.returncode == 2 and text in done.stderr
-    assert "acceptance.kill_region" in done.stderr or "--list" in done.stderr
+    assert "acceptance.damaged_files" in done.stderr or "--list" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -58,29 +58,28 @@ def test_a_missing_redis_server_is_named_before_anything_runs(arguments: tuple[s
 
 def test_a_missing_redis_benchmark_is_named(tmp_path: Path) -> None:
     (tmp_path / "redis-server").symlink_to("/bin/true")
-    done = bench("acceptance.three_way_load", PATH=str(tmp_path))
-    assert done.returncode == 1 and "three_way_load: redis-benchmark is not" in done.stderr
+    done = bench("acceptance.watched_rate", PATH=str(tmp_path))
+    assert done.returncode == 1 and "watched_rate: redis-benchmark is not" in done.stderr
 
 
 def test_help_lists_the_benchmarks() -> None:
     done = bench("--help")
     assert done.returncode == 0
-    for name in ("malformed ", "performance ", "acceptance.kill_region "):
+    for name in ("malformed ", "performance ", "acceptance.damaged_files "):
         assert f"\n  {name}" in done.stdout, done.stdout
     assert "usage: anabranch bench malformed" in bench("malformed", "--help").stdout
 
 
 @pytest.mark.live
 def test_an_acceptance_program_runs_the_build_of_the_command() -> None:
-    done = bench("acceptance.replication_delay", "--probes", "5", "--seconds", "1", "--load", "100")
+    done = bench("acceptance.damaged_files", "--flips", "2", "--cuts", "1", "--alone")
     assert f"   build: {build.kind()}\n" in done.stdout, done
-    assert "idle probes: 5" in done.stdout
 
 
 def test_the_options_of_an_acceptance_program_are_its_own() -> None:
-    done = bench("acceptance.kill_region", "--kill", "no number")
+    done = bench("acceptance.damaged_files", "--flips", "no number")
     assert done.returncode == 2
-    assert "usage: anabranch bench acceptance.kill_region" in done.stderr
+    assert "usage: anabranch bench acceptance.damaged_files" in done.stderr
 
 
 def running_below(folder: Path) -> list[str]:

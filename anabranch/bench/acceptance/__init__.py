@@ -5,20 +5,12 @@
 interpreted modules of the source tree.) Each program starts regions on loopback with `anabranch
 serve`, prints their build, its figures and its requirements, ends the processes by their ids, and
 exits with 1 if a requirement is not met. Small versions of the programs, without time limits, run
-in `tests/acceptance`.
+in `tests/acceptance`. What clients see while regions and links fail is the subject of `anabranch
+chaos`.
 
 Reading order:
 
-- `harness`: figures, checks of a whole cluster, link cuts and loads that the programs share.
-- `replication_delay`: the time until an entry can be read in another region.
 - `stable_delay`: how far the stable time lies behind the clock, and what it costs idle regions.
-- `package_index`: the Debian package index through three regions.
-- `three_way_load`: adds to one stream in three regions at once, while links are cut.
-- `kill_region`: SIGKILL of random regions under load.
-- `catch_up`: a region that was down catches up with a million entries.
-- `idempotent_retries`: idempotent adds that are retried in another region during cuts.
-- `restored_backup`: a region that is restored from an old copy and not told.
-- `large_start`: the start of a region with a large database, and the cost of its checks.
 - `damaged_files`: flipped and missing bytes in the files of a region.
 - `malformed_messages`: malformed bytes and messages, for the next one.
 - `malformed_peers`: malformed messages at the port where regions meet.
@@ -27,7 +19,6 @@ Reading order:
 - `spark_sink`: the Spark sink while executors, drivers and a region are killed.
 - `spark_stream_query`: the streaming query of the next one, in a process of its own.
 - `spark_stream`: the Spark source while links are cut, and drivers and workers are killed.
-- `spark_sweep`: simulated seeds on Spark, compared with `anabranch simulate`.
 - `console`: the console in a real Chromium: first paint, live updates, idle cost.
 - `watched_rate`: adds to a region that the console watches, beside one that nobody watches.
 - `many_clients`: thousands of idle clients, and hundreds of slow ones.

@@ -16,13 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from anabranch.bench.harness import (
-    Figures,
-    percentile,
-    resident_bytes,
-    show_build,
-    wait_for,
-)
+from anabranch.bench.harness import Figures, percentile, resident_bytes, show_build, wait_for
 from anabranch.cluster.errors import ClusterError
 from anabranch.cluster.ports import HOST
 from anabranch.cluster.regions import ProcessCluster, RegionProcess

@@ -19,14 +19,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
-from anabranch.bench.harness import (
-    Figures,
-    entries_of,
-    require_agreement,
-    start_all,
-    wait_for,
-)
 from anabranch.bench.acceptance.spark_cluster import START_S, Driver, SparkCluster, endpoints, kill
+from anabranch.bench.harness import Figures, entries_of, require_agreement, start_all, wait_for
 from anabranch.cluster.errors import ClusterError
 from anabranch.cluster.regions import ProcessCluster
 

@@ -18,14 +18,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
-from anabranch.bench.harness import (
-    Chaos,
-    Figures,
-    require_agreement,
-    start_all,
-    wait_for,
-)
 from anabranch.bench.acceptance.spark_cluster import Driver, endpoints, kill
+from anabranch.bench.harness import Figures, LinkCuts, require_agreement, start_all, wait_for
 from anabranch.cluster.regions import ProcessCluster, RegionProcess
 
 KEY: Final = "numbers"
@@ -116,7 +110,7 @@ def run(entries: int, seconds: float, kills: int, seed: int, patience_s: float) 
         driver = Driver(QUERY, given, directory / "driver.log")
         load = Load(regions, entries, seconds)
         with driver.running():
-            with Chaos(regions, seed, CUT_S[1], 2.0, CUT_S[0]) as chaos:
+            with LinkCuts(regions, seed, CUT_S[1], 2.0, CUT_S[0]) as chaos:
                 load.start()
                 _disturb(driver, load, killed, entries, kills, chance)
             figures.show("entries added", load.written, f"in {time.monotonic() - begun_s:.1f} s")
