@@ -801,6 +801,7 @@ def test_local_records_round_trip() -> None:
 
 
 def test_kinds_of_records_on_disks_stay_what_they_are() -> None:
+    kinds: list[type[LocalRecord]]
     kinds = [Delivered, Removed, Claimed, ConsumerMade, ConsumerDeleted, FloorSet, FloorRaised]
     assert [kind.kind for kind in kinds] == [1, 2, 3, 4, 5, 6, 7]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -257,6 +258,6 @@ def test_a_directory_that_exists(tmp_path: Path) -> None:
 
 
 def test_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(PipelineError, match="need matplotlib, which is not installed: pip install"):
         job.check(job.LagOptions({}, out=str(tmp_path / "new")))

@@ -155,7 +155,7 @@ def _tracked(place: Place) -> tuple[object, object]:
     """(producers, pairs) that XINFO STREAM counts."""
     reply = place.ok("XINFO", "STREAM", "x")
     assert isinstance(reply, MapReply)
-    shown = dict(zip(reply.flat[::2], reply.flat[1::2], strict=True))  # type: ignore[arg-type]
+    shown = dict(zip(reply.flat[::2], reply.flat[1::2], strict=True))
     return shown[b"pids-tracked"], shown[b"iids-tracked"]
 
 

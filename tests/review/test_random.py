@@ -260,8 +260,8 @@ class World:
                 assert found == counted(place.engine)
 
 
-COUNTS = ("keys", "expires", "entries", "groups", "pending", "pairs", "tombstones", "clears")
-COUNTS += ("keys_absent",)
+COUNTS = ["keys", "expires", "entries", "groups", "pending", "pairs", "tombstones", "clears"]
+COUNTS += ["keys_absent"]
 
 
 def counted(engine: Engine) -> dict[str, int]:

@@ -226,7 +226,10 @@ def test_the_tail_is_what_the_disk_says(seed: int) -> None:
                 if rows is None:
                     assert not on_disk.log.tail.holds_all_after(position)
                     continue
-                ours = [(row.position, row.source, row.block.body) for row in rows]
+                ours = []
+                for one in rows:
+                    assert isinstance(one, BlockRow)
+                    ours.append((one.position, one.source, one.block.body))
                 theirs = [
                     (row.position, row.source, row.block.body)
                     for row in run(on_disk.database.log.rows_after(position, bytes_max))
