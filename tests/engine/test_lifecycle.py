@@ -6,7 +6,7 @@ from anabranch.crdt.gossip import Heard, RecoveryAnswer, RecoveryQuestion, Start
 from anabranch.region.engine.clock import EngineClock
 from anabranch.region.engine.lifecycle import RECOVERY, SERVING, STARTING, Lifecycle
 from anabranch.region.engine.replies import ErrorReply
-from tests.review.support import Place, cluster, code, tell
+from tests.support.engine_cluster import Place, cluster, code, tell
 
 OTHERS = [2, 3]
 

@@ -7,7 +7,7 @@ from anabranch.region.engine.replies import MapReply, Reply
 from anabranch.region.engine.settings import Settings
 from anabranch.region.engine.upkeep import Upkeep
 from tests.engine.test_connection import pairs_of
-from tests.review.support import Place, carry, cluster, sync, tell
+from tests.support.engine_cluster import Place, carry, cluster, sync, tell
 from tests.support.engines import single
 
 

@@ -19,7 +19,7 @@ from anabranch.pipeline.jobs.lag.watching import Redeliveries, last_ids, redeliv
 from anabranch.pipeline.options import SourceOptions
 from tests.pipeline.test_audit import given, served
 from tests.pipeline.watching import act_in_the_watch
-from tests.review.support import cluster, sync
+from tests.support.engine_cluster import cluster, sync
 
 # pandas and matplotlib are in the extra `spark`.
 needs_extra = pytest.mark.spark

@@ -7,7 +7,7 @@ import pytest
 from anabranch.crdt.gossip import StartAnswer, StartQuestion
 from anabranch.region.engine.lifecycle import RECOVERY, SERVING, STARTING
 from anabranch.region.engine.replies import ReplyLater
-from tests.review.support import (
+from tests.support.engine_cluster import (
     Place,
     answer_of,
     ask_start,

@@ -9,7 +9,7 @@ from anabranch.region.engine.commands.info import crdt
 from anabranch.region.engine.figures.figure import View
 from anabranch.region.engine.figures.table import figures
 from anabranch.region.engine.replies import MapReply
-from tests.review.support import Place, carry, cluster, sync, tell
+from tests.support.engine_cluster import Place, carry, cluster, sync, tell
 
 EVICTED_EARLY = "crdt_idmp_evicted_early"
 

@@ -14,7 +14,7 @@ import pytest
 from anabranch.crdt.block import Block
 from anabranch.region.engine.lifecycle import RECOVERY, SERVING
 from anabranch.region.storage import salvage
-from tests.review.support import Place, ask_start, carry, cluster, greet, sync, tell
+from tests.support.engine_cluster import Place, ask_start, carry, cluster, greet, sync, tell
 
 
 def meet(places: Sequence[Place], from_ms: int, to_ms: int, said: bool) -> None:
