@@ -35,6 +35,7 @@ COMPILED = [
     "anabranch/region/live/system_clock.py",
     "anabranch/sync/session/*.py",
     "anabranch/pipeline/entry_hashes.py",
+    "anabranch/pipeline/column_buffers.py",
     "anabranch/pipeline/node_columns.py",
     "anabranch/sim/history.py",
     "anabranch/sim/world/*.py",
@@ -45,6 +46,7 @@ COMPILED = [
     "anabranch/sim/twin/*.py",
     "anabranch/sim/rules.py",
     "anabranch/sim/replies.py",
+    "anabranch/sim/unrolled.py",
 ]
 INTERPRETED = {"anabranch/sim/world/draining.py", "anabranch/sim/world/vfs.py"}
 OPT_LEVEL = os.environ.get("ANABRANCH_OPT_LEVEL", "3")

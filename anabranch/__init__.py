@@ -6,11 +6,12 @@ Reading order:
 - `region`: one region: a deterministic engine, and storage, server and settings around it.
 - `sync`: the exchange of blocks, vectors and snapshots between regions.
 - `study`: what happened in the regions, and why: facts, sentences and drawings.
+- `cluster`: regions as processes on this machine, a client, and toxiproxy.
 - `pipeline`: streams as tables of Spark.
 - `console`: regions, links and streams in the browser.
 - `cli`: the `anabranch` command.
 - `sim`: the simulator, its judges, and scenario files.
-- `chaos`: real regions under real faults, and toxiproxy, which makes some of them.
+- `chaos`: real regions under real faults.
 - `bench`: benchmarks and acceptance programs, which only a source tree has.
 - `build`: the choice between the compiled and the interpreted hot modules.
 - `answers`: vectors, members and INFO in the answers of a region.

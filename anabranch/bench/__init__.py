@@ -7,6 +7,7 @@ Reading order:
 - `profile_row`: where a region spends CPU in a row of that table.
 - `profile_memory`: what the memory of a row of that table consists of.
 - `pipeline_read`: reading a stream for analysis, with Spark and beside loops of redis-py.
+- `containers`: parts of anabranch beside libraries that could stand in their place.
 - `malformed`: mutated RESP against a live region.
 - `acceptance`: the acceptance criteria of the first issue as programs.
 """

@@ -18,8 +18,11 @@ import time
 from collections import Counter
 
 from anabranch.bench.acceptance.harness import Figures, await_saved, resident_bytes
-from anabranch.sim.scenario.processes import HOST, ProcessCluster, RegionProcess
-from anabranch.sim.scenario.wire import Wire, WireError
+from anabranch.cluster.client import RespClient
+from anabranch.cluster.errors import ConnectionFailed
+from anabranch.cluster.ports import HOST
+from anabranch.cluster.regions import ProcessCluster, RegionProcess
+from anabranch.region.resp.request import command
 
 BATCH = 500
 WARM_UP_REMOVALS = 5000
@@ -138,10 +141,7 @@ def pipeline(chance: random.Random) -> bytes:
         if chance.random() < 0.2:
             parts.append(b" ".join(words) + b"\r\n")
         else:
-            parts.append(
-                b"*%d\r\n" % len(words)
-                + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
-            )
+            parts.append(command(*words))
     return b"".join(parts)
 
 
@@ -216,18 +216,16 @@ def fill_bounded_memory(region: RegionProcess) -> None:
     So the region is in the state of one that has run for a while. Each entry is removed at once, so
     no free memory is left in which a leak could hide.
     """
-    with region.wire(CONNECTION_PATIENCE_S) as wire:
+    commands = [("XADD", "warm-up", "*", "f", b"x" * WARM_UP_BYTES), ("DEL", "warm-up")]
+    with region.connect(CONNECTION_PATIENCE_S) as client:
         for _ in range(WARM_UP_REMOVALS):
-            wire.send(("XADD", "warm-up", "*", "f", b"x" * WARM_UP_BYTES))
-            wire.send(("DEL", "warm-up"))
-            wire.read()
-            wire.read()
+            client.ask_all(commands)
 
 
-def _answers_ping(wire: Wire) -> bool:
+def _answers_ping(client: RespClient) -> bool:
     try:
-        return wire.call("PING") == b"PONG"
-    except WireError:
+        return client.call("PING") == b"PONG"
+    except ConnectionFailed:
         return False
 
 
@@ -238,12 +236,11 @@ def attack(mutations: int, seed: int, growth_max: float | None) -> Figures:
     ends: Counter[str] = Counter()
     resident: list[int] = []
     answers = True
-    with ProcessCluster(["us"], flags=FLAGS) as cluster:
+    with ProcessCluster(["us"], settings=FLAGS) as cluster:
         region = cluster.start("us")
-        assert region.process is not None
         if growth_max is not None:
             fill_bounded_memory(region)
-        with region.wire(CONNECTION_PATIENCE_S) as wire:
+        with region.connect(CONNECTION_PATIENCE_S) as client:
             for number in range(1, mutations + 1):
                 ends[
                     exchange(
@@ -251,13 +248,13 @@ def attack(mutations: int, seed: int, growth_max: float | None) -> Figures:
                     )
                 ] += 1
                 if number % BATCH == 0 or number == mutations:
-                    answers = _answers_ping(wire)
+                    answers = _answers_ping(client)
                     if not answers:
                         break
-                    wire.call("FLUSHALL")
+                    client.call("FLUSHALL")
                 if number in (mutations // 2, mutations):
                     await_saved(region)
-                    resident.append(resident_bytes(region.process.pid))
+                    resident.append(resident_bytes(region.pid()))
         log = region.log.read_text(errors="replace")
         figures.require("the process lives", region.running)
         figures.require(

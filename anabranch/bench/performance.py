@@ -22,8 +22,7 @@ from anabranch.bench.table.printing import closing, described, heading, line, nu
 from anabranch.bench.table.rows import BY_NAME, RECORDED_SHARE, Row, chosen
 from anabranch.bench.table.servers import RedisServer, RegionServer
 from anabranch.bench.table.values import VERSION, Run, dump, load, machine, updated
-from anabranch.sim.scenario.cluster import ClusterError
-from anabranch.sim.scenario.wire import WireError
+from anabranch.cluster.errors import ClusterError, ConnectionFailed
 
 # Programs that must be installed, and their Debian packages.
 PROGRAMS = {"redis-server": "redis-server", "redis-benchmark": "redis-tools"}
@@ -78,7 +77,7 @@ def measure(run: Run, save: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
                 found["load_max"] = max(found["load_max"], round(os.getloadavg()[0], 1))
                 result["took_s"] = round(time.monotonic() - begun, 1)
                 save(result)
-        except (ClusterError, WireError, OSError, AssertionError) as error:
+        except (ClusterError, ConnectionFailed, OSError, AssertionError) as error:
             done = {one["name"] for one in result["rows"]}
             missing = [row.name for row in run.wanted(name) if row.name not in done]
             failed.update(dict.fromkeys(missing, str(error)))

@@ -29,12 +29,13 @@ import redis
 
 from anabranch import build
 from anabranch.bench.acceptance.harness import Figures, percentile, show_build
+from anabranch.cluster.client import RespClient
+from anabranch.cluster.errors import ClusterError, ConnectionFailed
+from anabranch.cluster.ports import HOST
+from anabranch.cluster.regions import ProcessCluster, RegionProcess
 from anabranch.pipeline.options import SourceOptions
 from anabranch.pipeline.planning import Range
 from anabranch.pipeline.reading import answers
-from anabranch.sim.scenario.cluster import ClusterError
-from anabranch.sim.scenario.processes import HOST, ProcessCluster, RegionProcess
-from anabranch.sim.scenario.wire import Wire, WireError
 
 KEY = "orders"
 FILL_ENTRIES = 10_000
@@ -53,14 +54,13 @@ _fork = multiprocessing.get_context("fork")
 
 def fill(region: RegionProcess, entries: int) -> None:
     """Adds entries with two fields, in pipelines."""
-    with region.wire(60.0) as wire:
+    with region.connect(60.0) as client:
         for first in range(0, entries, FILL_ENTRIES):
             numbers = range(first, min(first + FILL_ENTRIES, entries))
-            for n in numbers:
-                amount = f"{n % 977}.{n % 100:02}"
-                wire.send(["XADD", KEY, "*", "user", f"u{n % 5000}", "amount", amount])
-            for _ in numbers:
-                wire.read()
+            amounts = {n: f"{n % 977}.{n % 100:02}" for n in numbers}
+            client.ask_all(
+                [("XADD", KEY, "*", "user", f"u{n % 5000}", "amount", amounts[n]) for n in numbers]
+            )
 
 
 class Probe:
@@ -73,10 +73,10 @@ class Probe:
 
     def _run(self, port: int) -> None:
         waits = []
-        with Wire(HOST, port) as wire:
+        with RespClient(HOST, port) as client:
             while not self._ends.is_set():
                 begun = time.perf_counter()
-                wire.call("XADD", "probe", "MAXLEN", "~", "1000", "*", "f", "0123456789abcdef")
+                client.call("XADD", "probe", "MAXLEN", "~", "1000", "*", "f", "0123456789abcdef")
                 waits.append((time.perf_counter() - begun) * 1000)
                 time.sleep(PROBE_PAUSE_S)
         self._waits.put(waits)
@@ -288,7 +288,7 @@ def main(arguments: list[str] | None = None) -> int:
         port = region.resp_port
         try:
             fill(region, given.entries)
-        except WireError as error:
+        except ConnectionFailed as error:
             raise ClusterError(f"the stream cannot be filled: {error}") from error
         comparison = Comparison(figures, port, given.entries)
         comparison.measure("XRANGE loop", lambda: count_by_xrange(port), limit_ms=None)

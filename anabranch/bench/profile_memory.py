@@ -23,7 +23,7 @@ from anabranch.bench.acceptance.harness import wait_for
 from anabranch.bench.performance import say
 from anabranch.bench.table import memory
 from anabranch.bench.table.servers import PATIENCE_S, US, RegionServer, Server
-from anabranch.sim.scenario.processes import ProcessCluster
+from anabranch.cluster.regions import ProcessCluster
 
 # Sizes of which there are fewer blocks for each item are shown as one line.
 _SHOWN: Final = 0.005

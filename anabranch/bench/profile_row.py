@@ -32,8 +32,8 @@ from anabranch.bench.table.growth import workload as growth_workload
 from anabranch.bench.table.rates import ALWAYS
 from anabranch.bench.table.servers import RegionServer, names_of
 from anabranch.bench.table.workloads import Workload, workloads
-from anabranch.sim.scenario.cluster import ClusterError
-from anabranch.sim.scenario.processes import ProcessCluster
+from anabranch.cluster.errors import ClusterError
+from anabranch.cluster.regions import ProcessCluster
 
 # Programs that must be installed, and their Debian packages.
 PROGRAMS = {"perf": "linux-perf", "redis-benchmark": "redis-tools"}
@@ -94,7 +94,7 @@ def sync_us(folder: Path) -> float:
 @contextlib.contextmanager
 def _running(fsync: str, peers: int) -> Iterator[RegionServer]:
     """A region that runs, and its peers."""
-    with ProcessCluster(names_of(1 + peers), flags={"appendfsync": fsync}) as cluster:
+    with ProcessCluster(names_of(1 + peers), settings={"appendfsync": fsync}) as cluster:
         cluster.start_all()
         yield RegionServer(cluster=cluster)
 

@@ -10,8 +10,6 @@ Reading order:
 - `final_state`: what the regions hold and report at the end.
 - `judges`: what must hold.
 - `taped`: the judge `twin`, which replays the tapes of the regions.
-- `toxiproxy`: the API of a toxiproxy server.
-- `toxiproxy_server`: the server as a process.
 - `other_build`: the build that regions change to and fro at their restarts.
 - `regions`: the processes of a run, and the proxies between them.
 - `breaking`: performs the faults of a plan.

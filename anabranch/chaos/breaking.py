@@ -13,9 +13,8 @@ from anabranch.chaos.clients import Workplace
 from anabranch.chaos.history import Loss
 from anabranch.chaos.plan import Fault, Plan
 from anabranch.chaos.regions import ChaosRegions
-from anabranch.chaos.toxiproxy import DOWNSTREAM, Toxic, ToxiproxyError
-from anabranch.sim.scenario.cluster import ClusterError
-from anabranch.sim.scenario.wire import WireError
+from anabranch.cluster.errors import ClusterError, ConnectionFailed
+from anabranch.cluster.toxiproxy import DOWNSTREAM, Toxic, ToxiproxyError
 
 # The type of the toxic of each kind.
 _TOXICS: Final = {
@@ -96,7 +95,7 @@ class Breaker(threading.Thread):
                 self._break_link(fault)
             else:
                 self._strike(one)
-        except (ToxiproxyError, ClusterError, WireError) as error:
+        except (ToxiproxyError, ClusterError, ConnectionFailed) as error:
             one.note = f"did not begin: {error}"
             self._regions.repair_toxiproxy()
 
@@ -108,7 +107,7 @@ class Breaker(threading.Thread):
                 self._mend_link(fault)
             else:
                 self._recover(one)
-        except (ToxiproxyError, ClusterError, WireError) as error:
+        except (ToxiproxyError, ClusterError, ConnectionFailed) as error:
             one.note = f"{one.note} did not end as planned: {error}".strip()
             self._regions.repair_toxiproxy()
         one.ended_s = self._history.now_s()
@@ -136,9 +135,9 @@ class Breaker(threading.Thread):
         """
         if receiver in self._down:
             return
-        with contextlib.suppress(WireError), self._regions[receiver].wire(2.0) as wire:
-            wire.call("CRDT.LINK", sender, "DOWN")
-            wire.call("CRDT.LINK", sender, "UP")
+        with contextlib.suppress(ConnectionFailed), self._regions[receiver].connect(2.0) as client:
+            client.call("CRDT.LINK", sender, "DOWN")
+            client.call("CRDT.LINK", sender, "UP")
 
     def _mend_link(self, fault: Fault) -> None:
         api = self._regions.toxiproxy.api
@@ -164,7 +163,7 @@ class Breaker(threading.Thread):
                 # A start that cannot write ends the process with an error, and rightly so. The
                 # fault is for a region that serves.
                 self._regions.await_answer(name)
-                self._regions.limit_files(name, is_full=True)
+                self._regions.fill_disk(name, is_full=True)
             else:
                 self._end_region(name, kills=fault.kind in ("kill", "kill two"))
 
@@ -178,7 +177,7 @@ class Breaker(threading.Thread):
             self._history.losses.append(Loss(name, at_s if since_s is None else since_s, at_s))
         else:
             try:
-                self._regions.terminate(name)
+                self._regions.stop(name)
             except ClusterError as error:
                 self._regions.deaths[name].append(str(error))
         self._regions.forget_process(name)
@@ -195,7 +194,7 @@ class Breaker(threading.Thread):
             if fault.kind == "pause":
                 self._regions.resume(name)
             elif fault.kind == "full disk" and not fault.values["kill"]:
-                self._regions.limit_files(name, is_full=False)
+                self._regions.fill_disk(name, is_full=False)
             else:
                 if fault.kind == "full disk":
                     self._end_region(name, kills=True, since_s=one.begun_s)

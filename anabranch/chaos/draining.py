@@ -12,9 +12,7 @@ from anabranch.chaos.history import DRAIN
 from anabranch.chaos.lookers import LOOKS, look
 from anabranch.chaos.producers import FIELD, JOBS, KEYS
 from anabranch.chaos.regions import ChaosRegions
-from anabranch.sim.scenario.cluster import ClusterError
-from anabranch.sim.scenario.processes import vector_of
-from anabranch.sim.scenario.wire import WireError
+from anabranch.cluster.errors import ClusterError, ConnectionFailed
 
 COUNT: Final = 500
 TIMEOUT_S: Final = 30.0
@@ -31,7 +29,7 @@ def drain(final: FinalState, regions: ChaosRegions, place: Workplace) -> None:
     import redis
 
     for region in final.regions:
-        client = connect(regions.regions[region.name].resp_port, TIMEOUT_S)
+        client = connect(regions[region.name].resp_port, TIMEOUT_S)
         try:
             region.info = _info(client)
             for words in LOOKS:
@@ -45,20 +43,18 @@ def drain(final: FinalState, regions: ChaosRegions, place: Workplace) -> None:
             client.close()
     # What is compared is what is on disk once all have told each other everything.
     if final.level_s is not None:
-        with contextlib.suppress(ClusterError, WireError):
+        with contextlib.suppress(ClusterError, ConnectionFailed):
             regions.level()
     for region in final.regions:
         try:
             _compare(region, regions)
-        except (ClusterError, WireError) as error:
+        except (ClusterError, ConnectionFailed) as error:
             region.errors.append(f"vector and digest could not be read: {error}")
 
 
 def _compare(region: RegionState, regions: ChaosRegions) -> None:
-    with regions.regions[region.name].wire(TIMEOUT_S) as wire:
-        region.vector = vector_of(wire)
-        digest = wire.call("CRDT.DIGEST")
-        region.digest = digest.decode() if isinstance(digest, bytes) else str(digest)
+    region.vector = regions[region.name].vector()
+    region.digest = regions[region.name].digest()
 
 
 def _drain_group(client: Any, region: str, place: Workplace) -> None:

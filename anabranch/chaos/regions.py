@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import resource
 from pathlib import Path
 from typing import Final
 
 from anabranch.chaos.other_build import OtherBuild
 from anabranch.chaos.plan import Plan
-from anabranch.chaos.toxiproxy import ToxiproxyError
-from anabranch.chaos.toxiproxy_server import ToxiproxyServer
-from anabranch.sim.scenario.processes import HOST, ProcessCluster, free_ports
+from anabranch.cluster.ports import HOST, free_ports
+from anabranch.cluster.processes import limit_files
+from anabranch.cluster.regions import ProcessCluster
+from anabranch.cluster.toxiproxy import ToxiproxyError
+from anabranch.cluster.toxiproxy_server import ToxiproxyServer
 
 # A disk that is "full" takes no file beyond this size: a limit of the process (RLIMIT_FSIZE), which
 # needs no rights. The logs of regions stay below it, and so take further lines.
@@ -38,13 +39,10 @@ class ChaosRegions(ProcessCluster):
         self.deaths: dict[str, list[str]] = {name: [] for name in plan.names}
         pairs = [(one, other) for one in plan.names for other in plan.names if one != other]
         api_port, *ports = free_ports(1 + len(pairs))
-        # (sender, receiver) → the port of its proxy.
-        self._proxies = dict(zip(pairs, ports, strict=True))
+        # (receiver, sender) → the port of the proxy between them.
+        self.detours = dict(zip(pairs, ports, strict=True))
         self.toxiproxy = ToxiproxyServer(api_port, directory / "toxiproxy.log", plan.seed)
         self.toxiproxy_restarts = 0
-
-    def dialled_port(self, receiver: str, sender: str) -> int:
-        return self._proxies[sender, receiver]
 
     def program(self, name: str) -> tuple[list[str], dict[str, str]]:
         if self._other is not None and self.starts[name] % 2 == 0:
@@ -59,7 +57,7 @@ class ChaosRegions(ProcessCluster):
     def start_toxiproxy(self) -> None:
         """Starts the server with all its proxies."""
         self.toxiproxy.start()
-        for (sender, receiver), port in self._proxies.items():
+        for (receiver, sender), port in self.detours.items():
             self.toxiproxy.api.create(
                 self.proxy(sender, receiver),
                 f"{HOST}:{port}",
@@ -82,7 +80,7 @@ class ChaosRegions(ProcessCluster):
         # build may not know the setting.
         offset_ms = self.offsets_ms[name]
         extra = [f"--crdt-clock-offset-ms={offset_ms}"] if offset_ms else []
-        self.start(name, extra, wait=False)
+        self.start(name, *extra, wait=False)
 
     def begin_all(self) -> None:
         """Starts all regions, and waits until they have exchanged an effect each."""
@@ -109,23 +107,20 @@ class ChaosRegions(ProcessCluster):
         """Takes a region that a fault has ended off the list of those that must run."""
         self.regions[name].process = None
 
-    def limit_files(self, name: str, is_full: bool) -> None:
+    def fill_disk(self, name: str, is_full: bool) -> None:
         """Makes the disk of a running region full, or ends that."""
         process = self.regions[name].process
-        if process is None:
-            return
-        _, hard = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
-        soft = FULL_DISK_BYTES if is_full else hard
-        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (soft, hard))
+        if process is not None:
+            limit_files(process.pid, FULL_DISK_BYTES if is_full else None)
 
-    def stop(self) -> None:
+    def close(self) -> None:
         """Ends all processes; the files stay."""
-        super().stop()
+        super().close()
         self.toxiproxy.stop()
 
     def heal_links(self) -> None:
         """Ends everything that was done to links. A server that died is started again."""
-        for sender, receiver in self._proxies:
+        for receiver, sender in self.detours:
             try:
                 self.toxiproxy.api.clean(self.proxy(sender, receiver))
             except ToxiproxyError:
@@ -137,5 +132,5 @@ class ChaosRegions(ProcessCluster):
         for name, region in self.regions.items():
             if region.running:
                 with contextlib.suppress(ProcessLookupError):
-                    self.limit_files(name, is_full=False)
+                    self.fill_disk(name, is_full=False)
                     self.resume(name)

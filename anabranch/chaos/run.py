@@ -26,8 +26,7 @@ from anabranch.chaos.producers import JOBS, IdempotentProducer, Producer
 from anabranch.chaos.regions import ChaosRegions
 from anabranch.chaos.removers import Remover, Trimmer
 from anabranch.chaos.tailers import Tailer
-from anabranch.sim.scenario.cluster import ClusterError
-from anabranch.sim.scenario.wire import WireError
+from anabranch.cluster.errors import ClusterError, ConnectionFailed
 
 # Time for which clients go on after the last fault.
 CALM_S: Final = 1.0
@@ -90,7 +89,7 @@ def run(options: Options, say: Callable[[str], None]) -> report.Outcome:
     tape_bytes = taped.BYTES_MAX if options.is_taped else 0
     regions = ChaosRegions(plan, options.out, other, tape_bytes)
     with ExitStack() as stack:
-        stack.callback(regions.stop)
+        stack.callback(regions.close)
         try:
             regions.start_toxiproxy()
             regions.begin_all()
@@ -98,7 +97,7 @@ def run(options: Options, say: Callable[[str], None]) -> report.Outcome:
             if other is not None:
                 restarts = sum(regions.starts.values()) - len(regions.starts)
                 outcome.notes.append(f"{restarts} restarts, each to the other build: {other.shown}")
-        except (ClusterError, WireError) as error:
+        except (ClusterError, ConnectionFailed) as error:
             raise ChaosFailed(str(error)) from None
         finally:
             history.write(options.out / HISTORY)
@@ -221,7 +220,7 @@ def _level(
     try:
         regions.level(max(left_s, 1.0))
         final.level_s = history.now_s() - faults_end_s
-    except (ClusterError, WireError) as error:
+    except (ClusterError, ConnectionFailed) as error:
         final.level_text = str(error)
     return final
 

@@ -15,7 +15,7 @@ import typer
 from anabranch.answers import members_of
 from anabranch.cli.client import PATIENCE_S, RegionClient
 from anabranch.cli.errors import CliError, Unreachable, UsageError
-from anabranch.region.config import Address, ConfigError, parse_address, valid_name
+from anabranch.region.option_values import Address, ConfigError, parse_address, valid_name
 from anabranch.whole_file import write_whole
 
 DEFAULT_DATA = Path("anabranch-data")

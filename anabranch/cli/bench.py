@@ -28,7 +28,7 @@ def bench(context: typer.Context) -> None:
     is not met.
     """
     include_benchmarks()
-    from anabranch.sim.scenario.cluster import ClusterError
+    from anabranch.cluster.errors import ClusterError
 
     known = [*_runnable(""), *_runnable(_ACCEPTANCE)]
     is_named = bool(context.args) and not context.args[0].startswith("-")

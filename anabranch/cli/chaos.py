@@ -13,10 +13,10 @@ from anabranch.chaos import report
 from anabranch.chaos.other_build import NoSuchBuild, OtherBuild
 from anabranch.chaos.plan import KINDS, NAMES
 from anabranch.chaos.run import ChaosFailed, Options, run
-from anabranch.chaos.toxiproxy import ToxiproxyError
-from anabranch.chaos.toxiproxy_server import ToxiproxyMissing, program
 from anabranch.cli.errors import CliError, UsageError
 from anabranch.cli.interrupting import end_as_after_ctrl_c
+from anabranch.cluster.toxiproxy import ToxiproxyError
+from anabranch.cluster.toxiproxy_server import ToxiproxyMissing, program
 
 DEFAULT_OUT = Path("chaos-report")
 SECONDS_MIN = 10.0

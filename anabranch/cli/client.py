@@ -8,7 +8,7 @@ from typing import Any, Self
 from anabranch.answers import info_of, members_of, vector_of
 from anabranch.cli.errors import NoRegion, Refused, Unreachable, WrongPassword, WrongRegion
 from anabranch.cli.terminal import shown
-from anabranch.region.config import parse_address
+from anabranch.region.option_values import parse_address
 
 PATIENCE_S = 5.0
 

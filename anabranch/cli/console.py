@@ -11,14 +11,14 @@ from typing import Annotated, Final, Optional
 
 import typer
 
-from anabranch.chaos.toxiproxy import ToxiproxyError
 from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, find, require_regions
 from anabranch.cli.errors import CliError, UsageError
 from anabranch.cli.link_control import Condition, Direction, change, condition_of
 from anabranch.cli.links import Links, healed
 from anabranch.cli.ports import listen_error
+from anabranch.cluster.toxiproxy import ToxiproxyError
 from anabranch.console.links import LinkChange, LinkError, OutsideCondition
-from anabranch.region.config import Address, ConfigError, parse_address
+from anabranch.region.option_values import Address, ConfigError, parse_address
 
 DEFAULT_PORT: Final = 7300
 DEFAULT_LISTEN: Final = f"127.0.0.1:{DEFAULT_PORT}"

@@ -22,6 +22,7 @@ from anabranch.cli.addresses import (
 from anabranch.cli.client import RegionClient
 from anabranch.cli.errors import CliError, UsageError
 from anabranch.cli.lost import lost_regions
+from anabranch.region.resp.request import command
 
 PAGE_ENTRIES = 1000
 _STDOUT: Final = Path("-")
@@ -156,6 +157,4 @@ def _entries(
 def _command(key: bytes, entry: dict[bytes, Any], keep_ids: bool) -> bytes:
     """An XADD of the entry in the Redis protocol, which carries any bytes."""
     words = [b"XADD", key, entry[b"id"] if keep_ids else b"*", *entry[b"fields"]]
-    out = [b"*%d\r\n" % len(words)]
-    out += [b"$%d\r\n%s\r\n" % (len(word), word) for word in words]
-    return b"".join(out)
+    return command(*words)

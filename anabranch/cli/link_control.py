@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from anabranch.chaos.toxiproxy import DOWNSTREAM, Proxy, Toxic, Toxiproxy, ToxiproxyError
 from anabranch.cli.addresses import RegionAddress
 from anabranch.cli.client import PeerFacts
 from anabranch.cli.errors import CliError
+from anabranch.cluster.toxiproxy import DOWNSTREAM, Proxy, Toxic, Toxiproxy, ToxiproxyError
 
 # The toxics that `anabranch link` adds and changes.
 DELAY_TOXIC: Final = "anabranch-delay"

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from json import dumps
 from typing import Any, Final
 
-from anabranch.chaos.toxiproxy import Proxy, Toxiproxy, ToxiproxyError
 from anabranch.cli.client import PeerFacts
 from anabranch.cli.errors import CliError
 from anabranch.cli.link_control import Condition, Direction, condition_of, peer_facts
 from anabranch.cli.terminal import harmless, table, width
+from anabranch.cluster.toxiproxy import Proxy, Toxiproxy, ToxiproxyError
 
 _HEADS: Final = ("from", "to", "state", "cut by", "delay", "limit", "other toxics", "detail")
 

@@ -11,7 +11,6 @@ from typing import Annotated, Optional
 
 import typer
 
-from anabranch.chaos.toxiproxy import Toxiproxy, ToxiproxyError
 from anabranch.cli import link_flapping, link_status
 from anabranch.cli.addresses import (
     AtOption,
@@ -34,6 +33,7 @@ from anabranch.cli.link_control import (
     check_exists,
     peer_facts,
 )
+from anabranch.cluster.toxiproxy import Toxiproxy, ToxiproxyError
 from anabranch.region.engine.outbox import LINK_DELAY_MAX_MS, LINK_LIMIT_MAX_BYTES_S
 
 OneArgument = Annotated[str, typer.Argument(metavar="US", help="A region.", show_default=False)]

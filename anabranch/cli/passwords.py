@@ -17,7 +17,8 @@ import typer
 from anabranch.cli.addresses import config_file
 from anabranch.cli.errors import CliError, UsageError
 from anabranch.cli.signatures import as_command, option, own_options
-from anabranch.region.config import ConfigError, read_file
+from anabranch.region.config import read_file
+from anabranch.region.option_values import ConfigError
 
 VARIABLES: Final = ("REDISCLI_AUTH", "ANABRANCH_REQUIREPASS")
 

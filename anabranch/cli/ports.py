@@ -7,7 +7,7 @@ import os
 import socket
 from pathlib import Path
 
-from anabranch.region.config import Address
+from anabranch.region.option_values import Address
 
 
 def listen_error(address: Address) -> str:

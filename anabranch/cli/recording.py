@@ -52,7 +52,7 @@ def record(
         raise UsageError(f"there is no directory {out.parent}")
     _try_file(out)
     end_as_after_ctrl_c()
-    from anabranch.sim.scenario.cluster import ClusterError
+    from anabranch.cluster.errors import ClusterError
     from anabranch.sim.scenario.live import LiveCluster
     from anabranch.sim.scenario.prompt import Prompt
     from anabranch.sim.scenario.proxies import HOST, Proxies
@@ -119,7 +119,7 @@ def _finish(session: Session, proxies: Proxies, out: Path, problems: list[str]) 
     Tells the problems of the session, and adds what could not be restored. CliError if the file
     cannot be written; the recording is on stdout then.
     """
-    from anabranch.sim.scenario.cluster import ClusterError
+    from anabranch.cluster.errors import ClusterError
 
     proxies.close()
     with proxies.lock:

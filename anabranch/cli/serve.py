@@ -19,10 +19,11 @@ import typer
 
 from anabranch.cli.errors import CliError, UsageError
 from anabranch.cli.ports import listen_error
-from anabranch.region.config import ALIASES, FLAGS, IDENTITY, ConfigError, RegionConfig, load
+from anabranch.region.config import ALIASES, FLAGS, IDENTITY, RegionConfig, load
 from anabranch.region.engine import settings
 from anabranch.region.engine.setting import Setting
 from anabranch.region.live import open_files
+from anabranch.region.option_values import ConfigError
 
 LOCK_NAME = "region.lock"
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)

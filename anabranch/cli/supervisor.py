@@ -20,6 +20,7 @@ from anabranch.cli.addresses import RegionAddress
 from anabranch.cli.errors import CliError, WrongPassword
 from anabranch.cli.greeting import greeting
 from anabranch.cli.lost import is_lost
+from anabranch.cluster.processes import end_all, last_lines, spawn
 
 START_PATIENCE_S = 60.0
 STOP_PATIENCE_S = 30.0
@@ -53,16 +54,13 @@ class Process:
         """
         self.started_s = time.monotonic()
         self.restart_at_s = None
-        with self.log.open("ab") as log:
-            self.popen = subprocess.Popen(
-                self.command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=build.environment(),
-                start_new_session=True,
-                preexec_fn=_end_with_parent,
-            )
+        self.popen = spawn(
+            self.command,
+            self.log,
+            build.environment(),
+            start_new_session=True,
+            preexec_fn=_end_with_parent,
+        )
 
     def ended(self) -> int | None:
         """The exit code; None while the process runs."""
@@ -95,14 +93,9 @@ class Process:
         """
         from anabranch.region.live.data_files import write_problem
 
-        lines = (
-            self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_TAIL_LINES:]
-            if self.log.exists()
-            else []
-        )
         report = [
             f"{self.name} {self.how_ended()}; the end of {self.log}:",
-            *(f"  {self.log.stem} | {line}" for line in lines),
+            *(f"  {self.log.stem} | {line}" for line in last_lines(self.log, LOG_TAIL_LINES)),
         ]
         problem = write_problem(self.log.parent)
         if problem:
@@ -298,21 +291,14 @@ class Supervisor:
         running = self._running()
         if running:
             print("\nstopping …", flush=True)
+        late = end_all([process.popen for process in running if process.popen], STOP_PATIENCE_S)
         for process in running:
-            assert process.popen is not None
-            process.popen.terminate()
-        deadline = time.monotonic() + STOP_PATIENCE_S
-        while self._running() and time.monotonic() < deadline:
-            time.sleep(0.02)
-        for process in self._running():
-            print(
-                f"anabranch: {process.log.stem} did not stop within {STOP_PATIENCE_S:g} s"
-                " and is killed",
-                file=sys.stderr,
-            )
-            assert process.popen is not None
-            process.popen.kill()
-            process.popen.wait()
+            if process.popen in late:
+                print(
+                    f"anabranch: {process.log.stem} did not stop within {STOP_PATIENCE_S:g} s"
+                    " and is killed",
+                    file=sys.stderr,
+                )
         failed = [process for process in running if process.ended() == 1]
         for process in failed:
             self._report(process.end_report())

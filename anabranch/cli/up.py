@@ -32,21 +32,21 @@ from anabranch.cli.files import placed
 from anabranch.cli.ports import listen_error
 from anabranch.cli.serve import locked
 from anabranch.cli.supervisor import Console, RegionProcess, Supervisor
+from anabranch.cluster.processes import serve_words
 from anabranch.crdt.ids import REGION_ID_MAX
 from anabranch.plural import counted
-from anabranch.region.config import (
-    IDENTITY,
-    MEMBERS_MAX,
-    Address,
-    ConfigError,
-    listed_members,
-    load,
-    parse_members,
-)
+from anabranch.region.config import IDENTITY, load
 from anabranch.region.config import read_file as read_settings
 from anabranch.region.engine.errors import StorageError
 from anabranch.region.environment import CONFIG_VARIABLE
 from anabranch.region.live.stored_identity import StoredIdentity, read_identity
+from anabranch.region.option_values import (
+    MEMBERS_MAX,
+    Address,
+    ConfigError,
+    listed_members,
+    parse_members,
+)
 
 HOST = "127.0.0.1"
 CLUSTER = "local"
@@ -111,18 +111,15 @@ def serve_command(
     place: RegionAddress, places: list[RegionAddress], data: Path, extra: list[str]
 ) -> list[str]:
     """The command line that serves one region of the plan."""
-    line = [*build.command(), "serve", "--cluster", CLUSTER]
-    line += [
-        "--members",
-        ",".join(f"{each.name}={each.region_id}" for each in places),
-        "--name",
+    words = serve_words(
+        CLUSTER,
+        ((each.name, each.region_id) for each in places),
         place.name,
-    ]
-    line += ["--resp", place.resp, "--sync", place.sync, "--http", place.http]
-    for peer in places:
-        if peer is not place:
-            line += ["--peer", f"{peer.name}@{peer.sync}"]
-    return [*line, "--data", str(data / place.name), *extra]
+        (place.resp, place.sync, place.http),
+        ((each.name, each.sync) for each in places if each is not place),
+        data / place.name,
+    )
+    return [*build.command(), *words, *extra]
 
 
 def check_ports(places: list[RegionAddress]) -> None:

@@ -14,7 +14,7 @@ import redis
 from redis.asyncio.connection import Connection
 
 from anabranch.escapes import shown
-from anabranch.region.config import Address
+from anabranch.region.option_values import Address
 
 Word = Union[str, bytes, int]
 PATIENCE_S: Final = 5.0

@@ -15,7 +15,7 @@ import uvicorn
 from anabranch.console.app import Console, create_app
 from anabranch.console.player import Player
 from anabranch.console.security import Guard
-from anabranch.region.config import Address
+from anabranch.region.option_values import Address
 
 # See `_give_way`.
 _NICENESS: Final = 10

@@ -13,6 +13,8 @@ from typing import Final
 from anabranch.console import replies
 from anabranch.console.regions import CONNECT_S, Region
 from anabranch.plural import counted
+from anabranch.region.resp.decoder import INCOMPLETE, ReplyDecoder, WrongProtocol
+from anabranch.region.resp.request import command
 
 PATIENCE_S: Final = 10.0
 REPLY_BYTES_MAX: Final = 8 << 20
@@ -32,7 +34,7 @@ class CommandLine:
 
     def __init__(self, region: Region) -> None:
         self._region: Final = region
-        self._decoder = replies.Decoder()
+        self._decoder = ReplyDecoder(replies.MAKERS)
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self._lock: Final = asyncio.Lock()
         self.used_s = time.monotonic()
@@ -50,7 +52,7 @@ class CommandLine:
                     f"no reply within {PATIENCE_S:g} s, so the console closed this connection;"
                     " a command that blocks needs a shorter time"
                 ) from None
-            except (OSError, replies.WrongProtocol) as error:
+            except (OSError, WrongProtocol) as error:
                 self.close()
                 raise NoReply(f"{self._region.name}: {error}") from None
             except BaseException:
@@ -72,7 +74,7 @@ class CommandLine:
         address = self._region.place.address
         async with asyncio.timeout(CONNECT_S):
             self._streams = await asyncio.open_connection(address.host, address.port)
-        self._decoder = replies.Decoder()
+        self._decoder = ReplyDecoder(replies.MAKERS)
         hello = [b"HELLO", b"3"]
         if self._region.password:
             password = self._region.password.encode("utf-8", "surrogateescape")
@@ -84,9 +86,9 @@ class CommandLine:
     async def _exchange(self, words: list[bytes]) -> replies.Reply:
         assert self._streams is not None
         reader, writer = self._streams
-        writer.write(replies.encode(words))
+        writer.write(command(*words))
         await writer.drain()
-        while (taken := self._decoder.take()) is None:
+        while (reply := self._decoder.next()) is INCOMPLETE:
             if self._decoder.held_bytes > REPLY_BYTES_MAX:
                 self.close()
                 raise NoReply(
@@ -98,7 +100,8 @@ class CommandLine:
                 self.close()
                 raise NoReply(f"{self._region.name} closed the connection")
             self._decoder.feed(data)
-        return taken[0]
+        whole: replies.Reply = reply
+        return whole
 
 
 def hidden(words: list[bytes], reply: replies.Reply) -> replies.Reply:

@@ -11,7 +11,7 @@ Reading order:
 - `scan`: walking the entries of a packed node.
 - `node`: the packed node, a run of entries of one region log in one buffer.
 - `adds`: runs of adds, which this region issues one right after the other.
-- `rax`: the ordered map from entry ID to packed node.
+- `node_map`: the ordered map from entry ID to packed node.
 - `log_nodes`: the packed nodes of a region log, and which of them changed.
 - `region_log`: the entries of one stream that one region added.
 - `slices`: entries as they lie in packed nodes, in the order in which a command returns them.
@@ -49,6 +49,7 @@ Reading order:
 - `scan_order`: the keys in the order in which SCAN returns them.
 - `keyspace`: the replicated data of one region.
 - `apply`: the change that each effect makes to a keyspace.
+- `collecting`: the collection of tombstones and clears that are causally stable.
 - `join`: the join of a snapshot into a keyspace.
 - `images`: the state of a key at a cut, which is encoded later.
 - `state`: the bytes of keys and packed nodes in checkpoints and snapshots.

@@ -122,6 +122,14 @@ class IdempotentAdds:
         return Adds(self.names, self.data, self.ms, self.seq - SEQ_STRIDE, counter)
 
 
+def first_entries(data: bytes, count: int) -> bytes:
+    """Returns the first `count` entries of a run's `data`, which has no fewer."""
+    walk = Scan(data, 0)
+    for _ in range(count):
+        walk.step()
+    return data[: walk.next]
+
+
 # After lower seqs, more than `ROOM_MAX` entries can follow. Compiled code compares such numbers
 # without a call.
 _HIGH_SEQ: Final = 1 << 61

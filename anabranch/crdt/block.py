@@ -146,9 +146,6 @@ class BlockWriter:
         """Returns the bytes written so far, without the head."""
         return len(self._effects) + len(self._run_data)
 
-    def is_empty(self) -> bool:
-        return self.last < self.first
-
     def add(self, key: bytes, ms: int, seq: int, names: bytes, values: bytes) -> None:
         """Writes an add with the next counter. An ID that does not ascend ends the run."""
         self.last += 1
@@ -171,7 +168,7 @@ class BlockWriter:
             )
             self._run_count += 1
         else:
-            self._end_run()
+            self.end_run()
             self._run_key = key
             self._run_names = names
             self._run_count = 1
@@ -192,7 +189,7 @@ class BlockWriter:
             and self._run_count + piece.count <= self._run_max_entries
             and len(run) + piece.end <= self._run_max_bytes
         ):
-            self._end_run()
+            self.end_run()
             run = self._run_data
             self._run_key = key
             self._run_names = piece.names
@@ -220,7 +217,7 @@ class BlockWriter:
         self, key: bytes, adds: IdempotentAdds, recorded_ms: int, vector: Vector
     ) -> None:
         """Writes idempotent adds with the next counters; see `write_idempotent_adds`."""
-        self._end_run()
+        self.end_run()
         self.named.entries(key, adds.ms, adds.seq, adds.ms, adds.last_seq())
         dot = (self.origin, self.last + 1)
         write_idempotent_adds(self._effects, key, adds, recorded_ms, dot, vector)
@@ -228,7 +225,7 @@ class BlockWriter:
 
     def mark(self, command: bytes) -> None:
         """Says which command issues the following effects; empty: the usual one of each."""
-        self._end_run()
+        self.end_run()
         self._effects.append(MARK)
         write_bytes(self._effects, command)
         self.is_marked = command != b""
@@ -236,7 +233,7 @@ class BlockWriter:
 
     def put(self, effect: Effect) -> None:
         """Writes an effect other than a plain add, with the next counter (or counters)."""
-        self._end_run()
+        self.end_run()
         self.last += dots_of(effect)
         self.named.effect(effect)
         effects = bytearray()
@@ -244,13 +241,10 @@ class BlockWriter:
         self._effects.write(effects)
 
     def end_run(self) -> None:
-        """Ends the run of adds, because its region log began a new node.
+        """Ends the run of adds, so that an add that follows begins another.
 
-        So the run becomes one node in the other regions, too.
+        So it becomes one node in the other regions, too, when its region log begins a new node.
         """
-        self._end_run()
-
-    def _end_run(self) -> None:
         run = self._run_data
         if len(run):
             self.named.entries(
@@ -260,21 +254,13 @@ class BlockWriter:
             run.truncate(0)
 
     def body(self) -> bytes:
-        """Returns the bytes of the finished block."""
-        self._end_run()
-        return self._with_head(self._effects.getvalue())
-
-    def so_far(self) -> Block:
-        """Returns the block as it stands, without a chain value; nothing changes."""
-        effects = bytearray(self._effects.getvalue())
-        if len(self._run_data):
-            put_run(effects, self._run_key, self._run_names, self._run_data.getvalue())
-        return Block(self.origin, self.first, self.last, self._with_head(bytes(effects)), NO_CHAIN)
-
-    def _with_head(self, effects: bytes) -> bytes:
+        """Returns the bytes of the block as it stands; nothing changes."""
         head = bytearray()
         put_varint(head, MARKED_VERSION if self._has_marks else BLOCK_VERSION)
         put_varint(head, self.origin)
         put_varint(head, self.first)
         put_varint(head, self.last)
-        return bytes(head + effects)
+        head += self._effects.getvalue()
+        if len(self._run_data):
+            put_run(head, self._run_key, self._run_names, self._run_data.getvalue())
+        return bytes(head)

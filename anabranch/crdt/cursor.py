@@ -113,8 +113,8 @@ class LogCursor(Cursor):
 
     def seek_id(self, entry_id: int) -> None:
         """Moves to the first entry with an ID ≥ `entry_id`."""
-        index = max(self.log.rax.index_by_id(entry_id), 0)
-        self.valid = index < self.log.rax.size()
+        index = max(self.log.node_map.index_by_id(entry_id), 0)
+        self.valid = index < self.log.node_map.size()
         if not self.valid:
             return
         self._set_node(index)
@@ -132,14 +132,14 @@ class LogCursor(Cursor):
 
         Goes on from its place if that entry does not lie before it, nor in a later node.
         """
-        rax = self.log.rax
+        node_map = self.log.node_map
         after = int(self._index) + 1
         if (
             self._node is None
-            or (after < rax.size() and rax.first_counter(after) <= counter)
+            or (after < node_map.size() and node_map.first_counter(after) <= counter)
             or self.before() > counter
         ):
-            self._enter(max(rax.index_by_counter(counter), 0))
+            self._enter(max(node_map.index_by_counter(counter), 0))
         while self.valid and self.scan.counter <= counter:
             self.step()
 
@@ -224,12 +224,12 @@ class LogCursor(Cursor):
         entry that was appended since stands where the cursor was at the end.
         """
         node = self._node
-        rax = self.log.rax
+        node_map = self.log.node_map
         index = int(self._index)
         if (
             node is None
-            or index >= rax.size()
-            or rax.node(index) is not node
+            or index >= node_map.size()
+            or node_map.node(index) is not node
             or node.deleted != self._deleted
         ):
             return False
@@ -242,14 +242,14 @@ class LogCursor(Cursor):
         return True
 
     def _enter(self, index: int) -> None:
-        self.valid = index < self.log.rax.size()
+        self.valid = index < self.log.node_map.size()
         self._node = None
         if self.valid:
             self._set_node(index)
             self._next()
 
     def _set_node(self, index: int) -> None:
-        node = self.log.rax.node(index)
+        node = self.log.node_map.node(index)
         self._index = index
         self._node = node
         self._deleted = node.deleted
@@ -264,7 +264,7 @@ class LogCursor(Cursor):
             if scan.step():
                 if not scan.flags & DELETED:
                     return
-            elif self._index + 1 >= self.log.rax.size():
+            elif self._index + 1 >= self.log.node_map.size():
                 self.valid = False
                 return
             else:
@@ -283,10 +283,10 @@ class ReverseCursor(Cursor):
 
     def seek_id(self, entry_id: int) -> None:
         """Moves to the last entry with an ID ≤ `entry_id`."""
-        self._index = self.log.rax.index_by_id(entry_id)
+        self._index = self.log.node_map.index_by_id(entry_id)
         self.valid = self._index >= 0
         if self.valid:
-            node = self.log.rax.node(int(self._index))
+            node = self.log.node_map.node(int(self._index))
             ms, seq = words(entry_id)
             self._load(node, ms, seq)
             self.step()
@@ -298,7 +298,7 @@ class ReverseCursor(Cursor):
             if self._index < 0:
                 self.valid = False
                 return
-            self._load(self.log.rax.node(int(self._index)), LAST_WORD, LAST_WORD)
+            self._load(self.log.node_map.node(int(self._index)), LAST_WORD, LAST_WORD)
             self._at -= 1
         rows = self._rows
         offset = self._at * _ROW_BYTES

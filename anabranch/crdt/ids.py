@@ -132,6 +132,10 @@ class IdRequest:
         self.ms: Final = ms
         self.seq: Final = seq
 
+    def is_zero(self) -> bool:
+        """Whether it asks for the ID 0-0, which no entry can have."""
+        return self.kind in (FULL, MS_ONLY) and self.ms == 0 and self.seq == 0
+
 
 ANY: Final = IdRequest(AUTO, 0, 0)
 

@@ -81,11 +81,11 @@ def _is_same(ours: Stream, theirs: Stream) -> bool:
 
 
 def _is_same_log(ours: RegionLog, theirs: RegionLog) -> bool:
-    rax, twins = ours.rax, theirs.rax
-    if ours.trimmed != theirs.trimmed or rax.size() != twins.size():
+    node_map, twins = ours.node_map, theirs.node_map
+    if ours.trimmed != theirs.trimmed or node_map.size() != twins.size():
         return False
-    for index in range(rax.size()):
-        node, twin = rax.node(index), twins.node(index)
+    for index in range(node_map.size()):
+        node, twin = node_map.node(index), twins.node(index)
         if len(node.data) != len(twin.data) or not _is_begun_by(node, twin):
             return False
     return True
@@ -206,12 +206,12 @@ def _missing_in(theirs: RegionLog, ours: RegionLog, common: int) -> list[int]:
     """Returns the counters up to `common` that are present in `ours` and not in `theirs`."""
     missing: list[int] = []
     cursor: Optional[LogCursor] = None
-    for index in range(ours.rax.size()):
-        node = ours.rax.node(index)
+    for index in range(ours.node_map.size()):
+        node = ours.node_map.node(index)
         if node.base_counter >= common:
             break
-        twin = theirs.rax.index_by_counter(ours.rax.first_counter(index))
-        if twin >= 0 and _is_begun_by(theirs.rax.node(twin), node):
+        twin = theirs.node_map.index_by_counter(ours.node_map.first_counter(index))
+        if twin >= 0 and _is_begun_by(theirs.node_map.node(twin), node):
             continue
         if cursor is None:
             cursor = LogCursor(theirs)
@@ -233,13 +233,13 @@ def _append_above(ours: RegionLog, theirs: RegionLog, counter: int) -> int:
     Returns the number of entries taken.
     """
     before = ours.length
-    rax = theirs.rax
-    for index in range(max(rax.index_by_counter(counter), 0), rax.size()):
-        node = rax.node(index)
+    node_map = theirs.node_map
+    for index in range(max(node_map.index_by_counter(counter), 0), node_map.size()):
+        node = node_map.node(index)
         if node.base_counter >= counter:
             node.number = 0
             node.is_unsaved = True
-            ours.push(node, rax.first_id(index), rax.first_counter(index))
+            ours.push(node, node_map.first_id(index), node_map.first_counter(index))
             continue
         scan = node.scan()
         while scan.step():

@@ -12,16 +12,16 @@ from mypy_extensions import mypyc_attr
 
 from anabranch.crdt.ids import MAX_HALF
 from anabranch.crdt.node import DIGEST_MASK, PackedNode
-from anabranch.crdt.rax import Rax
+from anabranch.crdt.node_map import NodeMap
 
 
 @mypyc_attr(acyclic=True)
 class LogNodes:
-    """The nodes of one region log in a rax. `length` counts the entries present."""
+    """The nodes of one region log in a node_map. `length` counts the entries present."""
 
     def __init__(self, region_id: int) -> None:
         self.region_id = region_id
-        self.rax = Rax()
+        self.node_map = NodeMap()
         self.length = 0
         # Checkpoint bookkeeping: the nodes changed since the last checkpoint, the numbers of
         # stored nodes that are no longer here, and the next number to give.
@@ -39,7 +39,7 @@ class LogNodes:
     def unsaved(self) -> list[PackedNode]:
         if self._unsaved is not None:
             return self._unsaved
-        return [node for node in self.rax.nodes if node.is_unsaved]
+        return [node for node in self.node_map.nodes if node.is_unsaved]
 
     @property
     def dropped_numbers(self) -> list[int]:
@@ -47,16 +47,18 @@ class LogNodes:
 
     def saved(self) -> None:
         """Empties `unsaved`, none of which is unsaved any more, and `dropped_numbers`."""
-        self._unsaved = None if self.rax.size() <= 1 else []
+        self._unsaved = None if self.node_map.size() <= 1 else []
         self._dropped_numbers = None
 
     def _note_unsaved(self, node: PackedNode) -> None:
-        """Notes a node, which is in the rax, as unsaved."""
+        """Notes a node, which is in the node_map, as unsaved."""
         node.is_unsaved = True
         if self._unsaved is None:
-            if self.rax.size() == 1:
+            if self.node_map.size() == 1:
                 return
-            self._unsaved = [one for one in self.rax.nodes if one.is_unsaved and one is not node]
+            self._unsaved = [
+                one for one in self.node_map.nodes if one.is_unsaved and one is not node
+            ]
         self._unsaved.append(node)
 
     # -- since the last digest
@@ -65,15 +67,15 @@ class LogNodes:
     def unhashed(self) -> list[PackedNode]:
         if self._unhashed is not None:
             return self._unhashed
-        return [node for node in self.rax.nodes if node.share is None]
+        return [node for node in self.node_map.nodes if node.share is None]
 
     def _note_unhashed(self, node: PackedNode) -> None:
-        """Notes a node, which is in the rax, as not hashed."""
+        """Notes a node, which is in the node_map, as not hashed."""
         if self._unhashed is None:
-            if self.rax.size() == 1:
+            if self.node_map.size() == 1:
                 return
             self._unhashed = [
-                one for one in self.rax.nodes if one.share is None and one is not node
+                one for one in self.node_map.nodes if one.share is None and one is not node
             ]
         self._unhashed.append(node)
 
@@ -92,7 +94,7 @@ class LogNodes:
                 node.share = node.hash_entries(self.region_id)
                 self._add_share(node.share)
                 done += node.count
-        if not self._unhashed and self.rax.size() <= 1:
+        if not self._unhashed and self.node_map.size() <= 1:
             self._unhashed = None
         return done
 
@@ -113,7 +115,7 @@ class LogNodes:
             self._note_unsaved(node)
 
     def _adopt(self, node: PackedNode) -> None:
-        """Notes a node that is new in this log, and in the rax."""
+        """Notes a node that is new in this log, and in the node_map."""
         self._note_unhashed(node)
         self._note_unsaved(node)
 
@@ -134,7 +136,7 @@ class LogNodes:
 
     def push(self, node: PackedNode, first_id: int, first_counter: int) -> None:
         """Puts a whole node at the end, as the load of a checkpoint or a snapshot does."""
-        self.rax.push(node, first_id >> 64, first_id & MAX_HALF, first_counter)
+        self.node_map.push(node, first_id >> 64, first_id & MAX_HALF, first_counter)
         self.length += node.live()
         if node.share is None:
             self._note_unhashed(node)

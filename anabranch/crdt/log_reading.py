@@ -36,7 +36,7 @@ SPLIT_PARTS_MAX: Final = 1024
 NODE_COST_BYTES: Final = 256
 
 
-class Part:
+class LogPart:
     """A part of a range: it ends at `counter`, and has `entries` present and about `size` bytes."""
 
     def __init__(self, counter: int, entries: int, size: int) -> None:
@@ -47,11 +47,11 @@ class Part:
 
 def first_and_last(log: RegionLog) -> tuple[int, int]:
     """Returns the counters of the first and the last entry present; (0, 0) without entries."""
-    if not log.rax.nodes:
+    if not log.node_map.nodes:
         return 0, 0
     cursor = LogCursor(log)
     cursor.seek_counter(0)
-    return cursor.counter, log.last_counter_up_to(log.rax.nodes[-1].last_counter)
+    return cursor.counter, log.last_counter_up_to(log.node_map.nodes[-1].last_counter)
 
 
 def about_bytes(log: RegionLog) -> int:
@@ -59,7 +59,7 @@ def about_bytes(log: RegionLog) -> int:
 
     Above `SAMPLE_NODES_MAX` nodes the result is an estimate from as many, evenly spaced.
     """
-    nodes = log.rax.nodes
+    nodes = log.node_map.nodes
     count = len(nodes)
     looked_at = min(count, SAMPLE_NODES_MAX)
     total = 0
@@ -71,8 +71,8 @@ def about_bytes(log: RegionLog) -> int:
 
 def _first_node(log: RegionLog, after: int) -> int:
     """Returns the index of the first node that reaches beyond `after`."""
-    index = max(log.rax.index_by_counter(after), 0)
-    nodes = log.rax.nodes
+    index = max(log.node_map.index_by_counter(after), 0)
+    nodes = log.node_map.nodes
     return index + 1 if index < len(nodes) and nodes[index].last_counter <= after else index
 
 
@@ -82,12 +82,12 @@ class _Splitter:
     def __init__(self, size: int, by_entries: bool) -> None:
         self.size: Final = size
         self.by_entries: Final = by_entries
-        self.parts: list[Part] = []
+        self.parts: list[LogPart] = []
         self.entries = 0
         self.bytes = 0
 
     def close(self, counter: int) -> None:
-        self.parts.append(Part(counter, self.entries, self.bytes))
+        self.parts.append(LogPart(counter, self.entries, self.bytes))
         self.entries = 0
         self.bytes = 0
 
@@ -127,7 +127,7 @@ def split(
     by_entries: bool,
     nodes_max: int = SPLIT_NODES_MAX,
     parts_max: int = SPLIT_PARTS_MAX,
-) -> list[Part]:
+) -> list[LogPart]:
     """Cuts the range (after, end] into parts, ascending and without gaps.
 
     With `by_entries`, each part has exactly `size` entries, the last one fewer. Otherwise each part
@@ -135,10 +135,10 @@ def split(
     `parts_max` parts returned: if the last part ends below `end`, the caller goes on from there.
     """
     splitter = _Splitter(size, by_entries)
-    nodes = log.rax.nodes
+    nodes = log.node_map.nodes
     start = _first_node(log, after)
     index = start
-    while index < len(nodes) and log.rax.first_counter(index) <= end:
+    while index < len(nodes) and log.node_map.first_counter(index) <= end:
         if index - start >= nodes_max or len(splitter.parts) >= parts_max:
             if splitter.entries or not splitter.parts:
                 splitter.close(nodes[index - 1].last_counter)
@@ -150,7 +150,7 @@ def split(
         splitter.close(end)
     elif parts[-1].counter < end:
         last = parts.pop()
-        parts.append(Part(end, last.entries, last.size))
+        parts.append(LogPart(end, last.entries, last.size))
     return parts
 
 
@@ -161,11 +161,11 @@ def packed_range(log: RegionLog, after: int, end: int, bytes_max: int) -> tuple[
     """
     out = bytearray()
     out.append(NODES_FORMAT)
-    nodes = log.rax.nodes
+    nodes = log.node_map.nodes
     index = _first_node(log, after)
     reached = after
     spent = 0
-    while index < len(nodes) and log.rax.first_counter(index) <= end:
+    while index < len(nodes) and log.node_map.first_counter(index) <= end:
         node = nodes[index]
         if len(node.data) > bytes_max:
             if spent == 0:

@@ -44,7 +44,7 @@ def about_memory(stream: Stream) -> int:
     """Returns about how many bytes of memory the state of the stream takes."""
     total = _STREAM + len(stream.key)
     for log in stream.each_log():
-        total += _LOG + about_bytes(log) + _NODE * log.rax.size()
+        total += _LOG + about_bytes(log) + _NODE * log.node_map.size()
     rare = stream.rare
     if rare is None:
         return total

@@ -198,7 +198,7 @@ def whole_nodes(logs: dict[int, RegionLog], prefix: dict[int, int], limit: int) 
     result: dict[int, int] = {}
     removed = 0
     for region_id in sorted(prefix):
-        for node in logs[region_id].rax.nodes:
+        for node in logs[region_id].node_map.nodes:
             if node.last_counter > prefix[region_id] or (limit and removed + node.live() > limit):
                 break
             removed += node.live()

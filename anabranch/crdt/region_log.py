@@ -1,4 +1,4 @@
-"""The region log: the entries of one stream that one region added, in a rax (S1).
+"""The region log: the entries of one stream that one region added, in a node_map (S1).
 
 Entries are appended at the end and removed anywhere. Invariant: among the entries present, IDs and
 counters ascend together, so a prefix by ID is a prefix by counter and the reverse.
@@ -55,7 +55,7 @@ class RegionLog(LogNodes):
 
         Its ID and counter must be above those of all entries present.
         """
-        node = self.rax.last()
+        node = self.node_map.last()
         self.length += 1
         if node is not None:
             # The last entry of the node may be a deleted one of a higher ID, because an ID can
@@ -68,7 +68,7 @@ class RegionLog(LogNodes):
                 return False
         node = PackedNode(names, counter - 1)
         node.append(ms, seq, counter, names, values)
-        self.rax.push(node, ms, seq, counter)
+        self.node_map.push(node, ms, seq, counter)
         self._adopt(node)
         return True
 
@@ -80,7 +80,7 @@ class RegionLog(LogNodes):
         """
         limits = self.limits
         first = adds.walk
-        node = self.rax.last()
+        node = self.node_map.last()
         opens = (
             node is None
             or node.names != adds.names
@@ -88,7 +88,7 @@ class RegionLog(LogNodes):
         )
         if node is None or opens:
             node = PackedNode(adds.names, first.counter - 1)
-            self.rax.push(node, first.ms, first.seq, first.counter)
+            self.node_map.push(node, first.ms, first.seq, first.counter)
             self._adopt(node)
             piece = adds.take(limits.max_entries, limits.max_bytes)
         else:
@@ -120,7 +120,7 @@ class RegionLog(LogNodes):
         """
         first = Scan(data, base_counter)
         first.step()
-        node = self.rax.last()
+        node = self.node_map.last()
         if node is not None:
             ascends = first.id() > ((node.last_ms << 64) | node.last_seq)
             if ascends and node.names == names and self._fits(node, count, len(data)):
@@ -160,7 +160,7 @@ class RegionLog(LogNodes):
             return
         node = PackedNode(names, base_counter)
         node.take_run(data, count, last_ms, last_seq, last_counter)
-        self.rax.push(node, first.ms, first.seq, first.counter)
+        self.node_map.push(node, first.ms, first.seq, first.counter)
         self._adopt(node)
         self.length += count
 
@@ -185,9 +185,9 @@ class RegionLog(LogNodes):
 
         Returns (node index, scan that stands on the entry), or (-1, None).
         """
-        index = self.rax.index_by_counter(counter)
+        index = self.node_map.index_by_counter(counter)
         if index >= 0:
-            scan = self.rax.node(index).scan()
+            scan = self.node_map.node(index).scan()
             while scan.step() and scan.counter <= counter:
                 if scan.counter == counter:
                     return (index, scan) if not scan.flags & DELETED else (-1, None)
@@ -204,17 +204,17 @@ class RegionLog(LogNodes):
     def fields_at(self, counter: int) -> Optional[list[bytes]]:
         """Returns field, value, … of the present entry with that counter, or None."""
         index, scan = self._scan_to_counter(counter)
-        return None if scan is None else self.rax.node(index).fields(scan)
+        return None if scan is None else self.node_map.node(index).fields(scan)
 
     def counter_of_id(self, entry_id: int) -> int:
         """Returns the counter of the present entry with that ID; 0 if there is none.
 
         At most one entry of a region log bears an ID.
         """
-        index = self.rax.index_by_id(entry_id)
+        index = self.node_map.index_by_id(entry_id)
         if index >= 0:
             ms, seq = words(entry_id)
-            scan = self.rax.node(index).scan()
+            scan = self.node_map.node(index).scan()
             while scan.step() and scan.is_up_to(ms, seq):
                 if scan.ms_word == ms and scan.seq_word == seq:
                     return 0 if scan.flags & DELETED else scan.counter
@@ -223,9 +223,9 @@ class RegionLog(LogNodes):
     def last_counter_not_above(self, entry_id: int) -> int:
         """Returns the counter of the last present entry with an ID ≤ `entry_id`; 0 if none."""
         ms, seq = words(entry_id)
-        index = self.rax.index_by_id(entry_id)
+        index = self.node_map.index_by_id(entry_id)
         while index >= 0:
-            node = self.rax.node(index)
+            node = self.node_map.node(index)
             if node.deleted == 0 and ((node.last_ms << 64) | node.last_seq) <= entry_id:
                 return node.last_counter
             found = 0
@@ -240,10 +240,10 @@ class RegionLog(LogNodes):
 
     def last_counter_up_to(self, counter: int) -> int:
         """Returns the counter of the last present entry with a counter ≤ `counter`; 0 if none."""
-        rax = self.rax
-        index = rax.index_by_counter(counter)
+        node_map = self.node_map
+        index = node_map.index_by_counter(counter)
         while index >= 0:
-            node = rax.node(index)
+            node = node_map.node(index)
             if node.deleted == 0 and node.last_counter <= counter:
                 return node.last_counter
             found = 0
@@ -258,10 +258,10 @@ class RegionLog(LogNodes):
 
     def first_counter(self) -> int:
         """Returns the counter of the first present entry; 0 if there is none."""
-        for index in range(self.rax.size()):
-            node = self.rax.node(index)
+        for index in range(self.node_map.size()):
+            node = self.node_map.node(index)
             if node.deleted == 0:
-                return self.rax.first_counter(index)
+                return self.node_map.first_counter(index)
             scan = node.scan()
             while scan.step():
                 if not scan.flags & DELETED:
@@ -273,18 +273,18 @@ class RegionLog(LogNodes):
 
         No entry of the log lies above it.
         """
-        node = self.rax.last()
+        node = self.node_map.last()
         return 0 if node is None else node.last_counter
 
     def count_above(self, counter: int) -> int:
         """Returns the number of entries present with a counter above `counter`."""
-        rax = self.rax
-        index = rax.index_by_counter(counter)
+        node_map = self.node_map
+        index = node_map.index_by_counter(counter)
         total = 0
-        for later in range(max(index + 1, 0), rax.size()):
-            total += rax.node(later).live()
+        for later in range(max(index + 1, 0), node_map.size()):
+            total += node_map.node(later).live()
         if index >= 0:
-            scan = rax.node(index).scan()
+            scan = node_map.node(index).scan()
             while scan.step():
                 if scan.counter > counter and not scan.flags & DELETED:
                     total += 1
@@ -297,7 +297,7 @@ class RegionLog(LogNodes):
         index, scan = self._scan_to_counter(counter)
         if scan is None:
             return -1
-        node = self.rax.node(index)
+        node = self.node_map.node(index)
         self.changing(node)
         node.delete_at(scan.start)
         self.length -= 1
@@ -309,14 +309,14 @@ class RegionLog(LogNodes):
 
         Returns (number of entries removed, highest ID among them or -1).
         """
-        rax = self.rax
-        index = rax.index_by_counter(counter)
+        node_map = self.node_map
+        index = node_map.index_by_counter(counter)
         if index < 0:
             return 0, -1
         removed = 0
         highest = -1
-        if rax.node(index).last_counter > counter:
-            partial = rax.node(index)
+        if node_map.node(index).last_counter > counter:
+            partial = node_map.node(index)
             self.changing(partial)
             scan = partial.scan()
             while scan.step() and scan.counter <= counter:
@@ -331,19 +331,19 @@ class RegionLog(LogNodes):
         if index > 0 and removed == 0:
             highest = self._highest_before(index)
         for whole in range(index):
-            node = rax.node(whole)
+            node = node_map.node(whole)
             removed += node.live()
             self._forget(node)
-        rax.drop(0, index)
+        node_map.drop(0, index)
         self.length -= removed
-        if rax.index_by_counter(counter) >= 0:
+        if node_map.index_by_counter(counter) >= 0:
             self._tidy(0)
         return removed, highest
 
     def _highest_before(self, index: int) -> int:
         """Returns the highest ID present in the nodes before `index`."""
         highest = -1
-        scan = self.rax.node(index - 1).scan()
+        scan = self.node_map.node(index - 1).scan()
         while scan.step():
             if not scan.flags & DELETED:
                 highest = scan.id()
@@ -354,30 +354,30 @@ class RegionLog(LogNodes):
 
         A rewritten node is glued to a neighbour where both fit into one node (S12.2).
         """
-        rax = self.rax
-        node = rax.node(index)
+        node_map = self.node_map
+        node = node_map.node(index)
         if node.live() == 0:
             self._forget(node)
-            rax.drop(index, index + 1)
+            node_map.drop(index, index + 1)
             return
         if node.deleted * 2 <= node.count:
             return
         self._leave(node)
         node = node.rewritten()
-        rax.replace(index, node)
+        node_map.replace(index, node)
         self._adopt(node)
-        if index > 0 and self._fits(rax.node(index - 1), node.count, len(node.data)):
+        if index > 0 and self._fits(node_map.node(index - 1), node.count, len(node.data)):
             self._glue(index - 1)
-        elif index + 1 < rax.size():
-            after = rax.node(index + 1)
+        elif index + 1 < node_map.size():
+            after = node_map.node(index + 1)
             if self._fits(node, after.count, len(after.data)):
                 self._glue(index)
 
     def _glue(self, index: int) -> None:
         """Moves the live entries of the node after `index` into the one at `index`."""
-        rax = self.rax
-        node = rax.node(index)
-        after = rax.node(index + 1)
+        node_map = self.node_map
+        node = node_map.node(index)
+        after = node_map.node(index + 1)
         first = after.scan()
         first.step()
         if first.id() <= (node.last_ms << 64 | node.last_seq):
@@ -389,4 +389,4 @@ class RegionLog(LogNodes):
             if not scan.flags & DELETED:
                 node.append_scanned(scan, after.names)
         self._forget(after)
-        rax.drop(index + 1, index + 2)
+        node_map.drop(index + 1, index + 2)

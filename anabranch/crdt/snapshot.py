@@ -80,7 +80,7 @@ class _KeyRecords:
         nodes = [
             NodeImage(region_id, node)
             for region_id, log in stream.logs.items()
-            for node in log.rax.nodes
+            for node in log.node_map.nodes
         ]
         self.count: Final = 1 + len(nodes)
         self.weight = _KEY_WEIGHT + image.weight() + _NODE_WEIGHT * len(nodes)

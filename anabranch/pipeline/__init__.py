@@ -14,6 +14,7 @@ Reading order:
 - `planning`: up to where a query reads, and its partitions.
 - `filters`: filters that Spark pushes down.
 - `reading`: reads one range of a region log in a task.
+- `column_buffers`: the buffers of columns.
 - `node_columns`: decodes packed nodes into the buffers of Arrow columns.
 - `entry_hashes`: hashes the entries of packed nodes.
 - `arrow`: makes record batches of those buffers.

@@ -19,18 +19,11 @@ from anabranch.pipeline.errors import PipelineError, RegionsError
 from anabranch.pipeline.pairs import Pairs, Row
 from anabranch.pipeline.progress import SINK_PREFIX, begin, read_progress, region_ms
 from anabranch.pipeline.regions import Rotation, refusal, takes_no_writes
-from anabranch.pipeline.resp import (
-    Connection,
-    RefusedCommand,
-    RegionGone,
-    command_bytes,
-    named,
-    printable,
-    word_bytes,
-    words_of,
-)
+from anabranch.pipeline.resp import Connection, RefusedCommand, RegionGone, named, printable
 from anabranch.pipeline.sink_options import SinkOptions
 from anabranch.pipeline.window import WindowError, checked_window
+from anabranch.region.resp.decoder import ReplyDecoder
+from anabranch.region.resp.request import command, word_bytes
 
 # A chunk has no more bytes than this, and one row.
 _CHUNK_BYTES: Final = 1 << 20
@@ -38,7 +31,7 @@ _STREAMS_KEPT: Final = 10_000
 # Settings of a region: the most bytes of a request, and of one word of it.
 _REQUEST_LIMIT: Final = "client-query-buffer-limit"
 _WORD_LIMIT: Final = "proto-max-bulk-len"
-_BARRIER: Final = command_bytes("CRDT.VECTOR")
+_BARRIER: Final = command("CRDT.VECTOR")
 # A task with `wait` adds to this stream, so that WAIT also speaks of rows that were recognised.
 _WAIT_KEY: Final = f"{SINK_PREFIX}wait"
 
@@ -108,7 +101,7 @@ class _Limits:
                 self.request_bytes
             )
         if len(part) > self.word_bytes:
-            longest = max(map(len, words_of(part)))
+            longest = max(map(len, _words_of(part)))
             if longest > self.word_bytes:
                 return f"it has a value of {longest} bytes, and {_WORD_LIMIT} is {self.word_bytes}"
         return None
@@ -253,7 +246,7 @@ class Adder:
             return
         for number, part in zip(chunk.rows, chunk.parts, strict=True):
             if (excess := self._limits.excess(part)) is not None:
-                stream = printable(words_of(part)[1])
+                stream = printable(_words_of(part)[1])
                 raise PipelineError(
                     f"row {number} of {self._task.place} is too large for the stream '{stream}': "
                     f"{excess} in the region ({self._rotation.endpoint}). Raise that setting in "
@@ -272,8 +265,8 @@ class Adder:
         assert self._connection is not None
         data = b"".join(chunk.parts)
         if self._options.wait:
-            data += command_bytes("XADD", _WAIT_KEY, "MAXLEN", "=", 1, "*", "by", self._task.place)
-            data += command_bytes("WAIT", self._options.wait, self._options.wait_s * 1000)
+            data += command("XADD", _WAIT_KEY, "MAXLEN", "=", 1, "*", "by", self._task.place)
+            data += command("WAIT", self._options.wait, self._options.wait_s * 1000)
         self._connection.send_bytes(data + _BARRIER)
         self._sent.append(self._to_send.popleft())
 
@@ -309,6 +302,14 @@ class Adder:
         return PipelineError(
             f"row {number} of {self._task.place}: the region refused to add it: {text}"
         )
+
+
+def _words_of(data: bytes) -> list[bytes]:
+    """The words of a command, which is an array of strings, as a reply may be."""
+    decoder = ReplyDecoder()
+    decoder.feed(data)
+    words: list[bytes] = decoder.next()
+    return words
 
 
 def _refused(text: str) -> Exception:

@@ -9,17 +9,9 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from anabranch.pipeline.column_buffers import TextBuffers, Validity
 from anabranch.pipeline.errors import PipelineError
-from anabranch.pipeline.node_columns import (
-    ARRAY,
-    JSON,
-    MAP,
-    NO_FIELDS,
-    RAW,
-    NodeColumns,
-    TextBuffers,
-    Validity,
-)
+from anabranch.pipeline.node_columns import ARRAY, JSON, MAP, NO_FIELDS, RAW, NodeColumns
 
 # Rows of a batch. An answer of CRDT.NODES has fewer, unless entries are tiny.
 BATCH_ROWS_MAX: Final = 1 << 16

@@ -24,6 +24,13 @@ from mypy_extensions import i32, i64
 
 from anabranch.crdt.log_reading import NODES_FORMAT
 from anabranch.crdt.scan import DELETED, NEXT_COUNTER, SAME_MS, SAME_NAMES
+from anabranch.pipeline.column_buffers import (
+    TextBuffers,
+    Validity,
+    put_bytes,
+    put_decimal,
+    put_json_text,
+)
 
 # Forms of the column `fields`.
 NO_FIELDS: Final = 0
@@ -37,8 +44,6 @@ RAW: Final = 4
 LAST_TIME_MS: Final = 253_402_300_799_999
 # A batch ends when its names or values reach this size, because offsets have 32 bits.
 BATCH_BYTES_MAX: Final = 1 << 28
-# Up to this length, bytes are appended one by one: that is faster than a slice.
-LOOP_BYTES_MAX: Final = 40
 # Lists of names that are remembered.
 NAMES_MAX: Final = 4096
 
@@ -51,47 +56,6 @@ def check_format(answer: bytes) -> None:
     """Raises NodesError if an answer of CRDT.NODES has another format than this module reads."""
     if answer[:1] != bytes([NODES_FORMAT]):
         raise NodesError("the region answers in another format: it is of another version")
-
-
-class Validity:
-    """The bits that tell which rows of a column have a value."""
-
-    def __init__(self) -> None:
-        self.missing = 0
-        self._full = BytesWriter()
-        # The bits of the rows after those in `_full`, and the bit of the next row.
-        self._byte: i64 = 0
-        self._bit: i64 = 1
-
-    def add(self, is_present: bool) -> None:
-        if is_present:
-            self._byte |= self._bit
-        else:
-            self.missing += 1
-        self._bit <<= 1
-        if self._bit == 256:
-            self._full.append(self._byte)
-            self._byte = 0
-            self._bit = 1
-
-    def bits(self) -> bytes:
-        """Returns the bits of all rows, the lowest bit of a byte first."""
-        return self._full.getvalue() + bytes([self._byte])
-
-
-class TextBuffers:
-    """The buffers of a column of texts or bytes, in which values may be missing."""
-
-    def __init__(self) -> None:
-        self.offsets = BytesWriter()
-        self.data = BytesWriter()
-        self.validity = Validity()
-        write_i32_le(self.offsets, 0)
-
-    def end_value(self, is_present: bool) -> None:
-        """Ends the value whose bytes, if any, were appended to `data`."""
-        write_i32_le(self.offsets, len(self.data))
-        self.validity.add(is_present)
 
 
 class _Names:
@@ -145,52 +109,6 @@ def _number(data: bytes, offset: i64) -> tuple[i64, i64]:
         value |= (byte & 127) << shift
         shift += 7
     return value, offset
-
-
-def _copy(out: BytesWriter, data: bytes, start: i64, stop: i64) -> None:
-    if stop - start > LOOP_BYTES_MAX:
-        out.write(data[start:stop])
-        return
-    while start < stop:
-        out.append(data[start])
-        start += 1
-
-
-def _put_decimal(out: BytesWriter, number: i64) -> None:
-    """Appends the digits of an unsigned number of 64 bits."""
-    if number < 0:
-        # Compiled code holds numbers from 2**63 on as negative ones.
-        out.write(b"%d" % (int(number) + (1 << 64)))
-        return
-    if number < 10:
-        out.append(48 + number)
-        return
-    start: i64 = len(out)
-    while number:
-        tenth: i64 = number // 10
-        out.append(48 + number - tenth * 10)
-        number = tenth
-    stop: i64 = len(out) - 1
-    while start < stop:
-        digit = out[start]
-        out[start] = out[stop]
-        out[stop] = digit
-        start += 1
-        stop -= 1
-
-
-def _put_json_text(out: BytesWriter, data: bytes, start: i64, stop: i64) -> None:
-    """Appends the inside of a JSON string; bytes that are not UTF-8 become U+FFFD."""
-    offset = start
-    while offset < stop:
-        byte: i64 = data[offset]
-        if byte < 32 or byte == 34 or byte == 92 or byte > 126:
-            text = data[start:stop].decode("utf-8", "replace")
-            out.truncate(len(out) - (offset - start))
-            out.write(json.dumps(text, ensure_ascii=False)[1:-1].encode())
-            return
-        out.append(byte)
-        offset += 1
 
 
 class NodeColumns:
@@ -357,7 +275,7 @@ class NodeColumns:
         ids = self.ids
         ms = self._ms
         if ms < 10_000:
-            _put_decimal(ids, ms)
+            put_decimal(ids, ms)
         else:
             high = ms // 10_000
             if high != self._high_ms:
@@ -370,7 +288,7 @@ class NodeColumns:
             ids.append(48 + low // 10 % 10)
             ids.append(48 + low % 10)
         ids.append(45)
-        _put_decimal(ids, self._seq)
+        put_decimal(ids, self._seq)
         write_i32_le(self.id_offsets, len(ids))
 
     def _put_fields(self, names: _Names, at: i64) -> None:
@@ -381,7 +299,7 @@ class NodeColumns:
         for kept in names.kept:
             number, at = _number(data, at)
             if kept:
-                _copy(values, data, at, at + number)
+                put_bytes(values, data, at, at + number)
                 write_i32_le(self.value_offsets, len(values))
             at += number
         self.names.write(names.joined)
@@ -407,7 +325,7 @@ class NodeColumns:
                     out.append(44)
                 is_first = False
                 out.write(names.json_keys[n])
-                _put_json_text(out, data, at, at + number)
+                put_json_text(out, data, at, at + number)
                 out.append(34)
             at += number
         out.append(125)
@@ -421,7 +339,7 @@ class NodeColumns:
             number, at = _number(data, at)
             if column >= 0:
                 buffers = self.typed[column]
-                _copy(buffers.data, data, at, at + number)
+                put_bytes(buffers.data, data, at, at + number)
                 buffers.end_value(True)
             at += number
         for column in names.absent:

@@ -14,8 +14,8 @@ from anabranch.pipeline.errors import OptionError
 from anabranch.pipeline.offsets import Start, parse_start
 from anabranch.pipeline.progress import SINK_PREFIX
 from anabranch.pipeline.resp import encoded
-from anabranch.region.config import ConfigError, parse_address
 from anabranch.region.engine.glob import Glob
+from anabranch.region.option_values import ConfigError, parse_address
 
 # Name → meaning, as docs/pipeline.md shows it. The sink has these, too.
 ENDPOINTS: Final = {

@@ -21,7 +21,6 @@ from anabranch.pipeline.resp import (
     RefusedCommand,
     RegionGone,
     Reply,
-    Word,
     bytes_of,
     encoded,
     int_of,
@@ -29,6 +28,7 @@ from anabranch.pipeline.resp import (
     named,
     shown,
 )
+from anabranch.region.resp.request import Word
 
 Answer = TypeVar("Answer")
 # Sends the words of a command, and returns its reply.

@@ -10,9 +10,10 @@ import socket
 from typing import Any, Final, Union
 
 from anabranch.pipeline.errors import PipelineError
+from anabranch.region.resp.decoder import INCOMPLETE, ReplyDecoder, WrongProtocol
+from anabranch.region.resp.request import Word, command
 
 Reply = Union[None, int, bytes, "list[Reply]"]
-Word = Union[str, bytes, int]
 
 _RECEIVE_BYTES: Final = 1 << 18
 # A host that is gone does not refuse a connection. The next region is tried after so long.
@@ -46,8 +47,9 @@ class Connection:
     def __init__(
         self, address: tuple[str, int], username: str, password: str, timeout_s: float
     ) -> None:
-        self._buffer = b""
-        self._at = 0
+        self._decoder: Final = ReplyDecoder({b"-": self._refusal})
+        # The number of errors in the replies that are decoded and not received yet.
+        self._refusals = 0
         try:
             self._socket = socket.create_connection(address, min(timeout_s, _CONNECT_S))
             self._socket.settimeout(timeout_s)
@@ -72,107 +74,47 @@ class Connection:
 
     def send(self, *words: Word) -> None:
         """Sends a command, whose reply is to be received later."""
-        self.send_bytes(command_bytes(*words))
+        self.send_bytes(command(*words))
 
     def send_bytes(self, data: bytes) -> None:
-        """Sends commands that `command_bytes` made; each of them has a reply."""
+        """Sends commands that `command` made; each of them has a reply."""
         try:
             self._socket.sendall(data)
         except OSError as error:
             raise _failure(error) from None
 
     def receive(self) -> Reply:
-        """Returns the next reply."""
-        line = self._line()
-        kind, rest = line[:1], line[1:]
-        if kind == b"+":
-            return rest
-        if kind == b":":
-            return int(rest)
-        if kind == b"$":
-            return None if rest == b"-1" else self._bytes(int(rest))
-        if kind == b"*":
-            return None if rest == b"-1" else self._items(int(rest))
-        if kind == b"-":
-            text = rest.decode("utf-8", "replace")
-            if text == _NO_ROOM:
-                raise RegionGone(text)
-            raise RefusedCommand(text)
-        raise RegionGone("the answer is not RESP: is this the address of a region for clients?")
-
-    def _items(self, count: int) -> list[Reply]:
-        """The items of an array; all are read before an error among them is raised."""
-        items: list[Reply] = []
-        refused: RefusedCommand | None = None
-        for _ in range(count):
-            try:
-                items.append(self.receive())
-            except RefusedCommand as error:
-                refused = refused or error
-        if refused is not None:
-            raise refused
-        return items
-
-    def _fill(self) -> None:
+        """Returns the next reply; raises RefusedCommand for the first error in it."""
         try:
-            data = self._socket.recv(_RECEIVE_BYTES)
-        except OSError as error:
-            raise _failure(error) from None
-        if not data:
-            raise RegionGone("it closed the connection")
-        self._buffer = self._buffer[self._at :] + data
-        self._at = 0
-
-    def _line(self) -> bytes:
-        while (end := self._buffer.find(b"\r\n", self._at)) < 0:
-            self._fill()
-        line = self._buffer[self._at : end]
-        self._at = end + 2
-        return line
-
-    def _bytes(self, length: int) -> bytes:
-        """A bulk string. A long one is received in place, without growing buffers."""
-        here = self._buffer[self._at : self._at + length + 2]
-        self._at += len(here)
-        if len(here) == length + 2:
-            return here[:-2]
-        whole = bytearray(length + 2)
-        whole[: len(here)] = here
-        rest = memoryview(whole)[len(here) :]
-        try:
-            while rest:
-                received = self._socket.recv_into(rest)
-                if not received:
+            while (reply := self._decoder.next()) is INCOMPLETE:
+                data = self._socket.recv(_RECEIVE_BYTES)
+                if not data:
                     raise RegionGone("it closed the connection")
-                rest = rest[received:]
+                self._decoder.feed(data)
         except OSError as error:
             raise _failure(error) from None
-        return bytes(memoryview(whole)[:-2])
+        except WrongProtocol:
+            raise RegionGone(
+                "the answer is not RESP: is this the address of a region for clients?"
+            ) from None
+        if self._refusals and (refusals := _refusals_in(reply)):
+            self._refusals -= len(refusals)
+            if str(refusals[0]) == _NO_ROOM:
+                raise RegionGone(_NO_ROOM)
+            raise refusals[0]
+        answer: Reply = reply
+        return answer
+
+    def _refusal(self, text: bytes) -> RefusedCommand:
+        self._refusals += 1
+        return RefusedCommand(text.decode("utf-8", "replace"))
 
 
-def command_bytes(*words: Word) -> bytes:
-    """A command as a region reads it."""
-    return b"*%d\r\n%b" % (len(words), word_bytes(*words))
-
-
-def word_bytes(*words: Word) -> bytes:
-    """Words of a command, without the number of words that begins it."""
-    parts = []
-    for word in words:
-        data = word if isinstance(word, bytes) else encoded(str(word))
-        parts.append(b"$%d\r\n%b\r\n" % (len(data), data))
-    return b"".join(parts)
-
-
-def words_of(command: bytes) -> list[bytes]:
-    """The words of a command that `command_bytes` made."""
-    words = []
-    at = command.index(b"\r\n") + 2
-    while at < len(command):
-        end = command.index(b"\r\n", at)
-        begin, at = end + 2, end + 4 + int(command[at + 1 : end])
-        words.append(command[begin : at - 2])
-    return words
+def _refusals_in(reply: Any) -> list[RefusedCommand]:
+    """The errors in a reply, which is one itself or has them as items."""
+    if isinstance(reply, list):
+        return [refusal for item in reply for refusal in _refusals_in(item)]
+    return [reply] if isinstance(reply, RefusedCommand) else []
 
 
 def encoded(text: str) -> bytes:

@@ -25,8 +25,9 @@ from pyspark.sql.types import (
 
 from anabranch.pipeline.errors import OptionError, PipelineError
 from anabranch.pipeline.pairs import Row
-from anabranch.pipeline.resp import encoded, word_bytes
+from anabranch.pipeline.resp import encoded
 from anabranch.pipeline.sink_options import SinkOptions
+from anabranch.region.resp.request import word_bytes
 
 # Columns of the source that a region gives an entry itself.
 _GIVEN_BY_REGION: Final = frozenset({"id", "region", "counter", "ts"})

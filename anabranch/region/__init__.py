@@ -11,6 +11,7 @@ Reading order:
 - `resp`: the client protocol, requests in, encoded replies out.
 - `driver`: the order of a region's work, as values.
 - `environment`: variables that set options, that are foreign, and that are mistakes.
+- `option_values`: what the value of an option means: addresses, members, names.
 - `config`: the configuration from flags, environment and TOML file.
 - `live`: the process, the server, the database and the files of a running region.
 """

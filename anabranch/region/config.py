@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from anabranch.crdt.ids import REGION_ID_MAX
 from anabranch.region.engine.settings import BY_NAME, Settings
 from anabranch.region.environment import (
     CONFIG_VARIABLE,
@@ -25,8 +24,16 @@ from anabranch.region.environment import (
     variable_of,
     warning,
 )
-
-MEMBERS_MAX: Final = 16
+from anabranch.region.option_values import (
+    Address,
+    ConfigError,
+    add_member,
+    limited,
+    listed_members,
+    parse_address,
+    parse_members,
+    valid_name,
+)
 
 # Short names of settings.
 ALIASES: Final = {"id-mode": "crdt-xadd-id-uniqueness-mode"}
@@ -60,30 +67,6 @@ FLAGS: Final = frozenset({"restored", "moved"})
 
 _TRUE: Final = frozenset({"1", "yes", "true", "on"})
 _FALSE: Final = frozenset({"0", "no", "false", "off", ""})
-
-
-class ConfigError(Exception):
-    """A mistake in the configuration. The text names its source and the expected form."""
-
-
-class Address:
-    """A host and a TCP port; port 0 lets the system choose."""
-
-    def __init__(self, host: str, port: int) -> None:
-        self.host: Final = host
-        self.port: Final = port
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-    def __repr__(self) -> str:
-        return f"Address({str(self)!r})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Address) and (self.host, self.port) == (other.host, other.port)
-
-    def __hash__(self) -> int:
-        return hash((self.host, self.port))
 
 
 class RegionConfig:
@@ -121,66 +104,6 @@ class RegionConfig:
         self.settings: Final = settings
         # Likely mistakes that do not prevent the start. The caller prints each once.
         self.warnings: Final = warnings or []
-
-
-def parse_address(text: str, where: str) -> Address:
-    """Parses ``HOST:PORT`` or ``[IPV6]:PORT``. `where` is the source named by ConfigError."""
-    host, colon, port = text.strip().rpartition(":")
-    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    if not colon or not bare or (":" in bare and bare == host):
-        raise ConfigError(f"{where} must be HOST:PORT, such as 127.0.0.1:7001, not '{text}'")
-    if not (port.isascii() and port.isdigit() and int(port) <= 65535):
-        raise ConfigError(f"{where}: the port must be a number from 0 to 65535, not '{port}'")
-    return Address(bare, int(port))
-
-
-def valid_name(name: str) -> bool:
-    """Whether a name has 1 to 64 ASCII letters, digits, ``-``, ``_`` or ``.``, not only dots.
-
-    A region's data lies in a directory of its name.
-    """
-    return (
-        0 < len(name) <= 64
-        and name.isascii()
-        and all(c.isalnum() or c in "-_." for c in name)
-        and name.strip(".") != ""
-    )
-
-
-def parse_members(text: str, where: str = "members") -> dict[str, int]:
-    """Parses ``us=1,eu=2,ap=3`` into name → region_id by the rules of S1; ConfigError if wrong."""
-    members: dict[str, int] = {}
-    for part in (part.strip() for part in text.split(",")):
-        name, equals, number = part.partition("=")
-        name, number = name.strip(), number.strip()
-        if not equals or not valid_name(name) or not (number.isascii() and number.isdigit()):
-            raise ConfigError(f"{where} must look like us=1,eu=2,ap=3; '{part}' does not")
-        _add_member(members, name, int(number), where)
-    return _limited(members, where)
-
-
-def _add_member(members: dict[str, int], name: str, region_id: int, where: str) -> None:
-    if not 1 <= region_id <= REGION_ID_MAX:
-        raise ConfigError(
-            f"{where}: the id of '{name}' must be from 1 to {REGION_ID_MAX}, not {region_id}"
-        )
-    if name in members:
-        raise ConfigError(f"{where}: '{name}' is named twice")
-    for other, taken in members.items():
-        if taken == region_id:
-            raise ConfigError(
-                f"{where}: '{other}' and '{name}' have the same id {region_id}; "
-                "each region needs its own"
-            )
-    members[name] = region_id
-
-
-def _limited(members: dict[str, int], where: str) -> dict[str, int]:
-    if len(members) > MEMBERS_MAX:
-        raise ConfigError(
-            f"{where}: {len(members)} regions, but a cluster has at most {MEMBERS_MAX}"
-        )
-    return members
 
 
 class Found:
@@ -379,8 +302,8 @@ def _members(found: dict[str, Found]) -> dict[str, int]:
                     f"{where} must look like {{us = 1, eu = 2, ap = 3}}; "
                     f"'{name} = {region_id!r}' does not"
                 )
-            _add_member(members, name, region_id, where)
-        return _limited(members, where)
+            add_member(members, name, region_id, where)
+        return limited(members, where)
     return parse_members(_text(found, "members"), _where(found, "members"))
 
 
@@ -408,11 +331,6 @@ def _peers(found: dict[str, Found], members: dict[str, int], own: str) -> dict[s
         if peers[name].port == 0:
             raise ConfigError(f"{where}: the address of '{name}' needs a port above 0")
     return peers
-
-
-def listed_members(members: dict[str, int]) -> str:
-    """Members as messages show them: ``us=1, eu=2``."""
-    return ", ".join(f"{name}={region_id}" for name, region_id in members.items())
 
 
 def _flag(found: Found | None) -> bool:

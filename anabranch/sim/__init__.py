@@ -6,6 +6,7 @@ Reading order:
 
 - `plan`: a run as a value: regions, settings, clients and faults.
 - `draw`: the plan that a seed draws.
+- `unrolled`: the commands of a batch one by one, with the reply to each.
 - `replies`: readers of replies, for clients and judges.
 - `load`: the simulated clients.
 - `world`: real regions on simulated time, network and disks.
@@ -25,6 +26,7 @@ Reading order:
 - `shrink`: a failing plan reduced by delta debugging.
 - `script`: a run as a fixed list of commands, recorded from a plan.
 - `story`: a failure reduced and written as a scenario file.
+- `replay_words`: the words in which a run is told.
 - `replay`: a run printed for people.
 - `simulate`: a sweep with progress, table and stories, as the command line runs it.
 - `hashes`: prints the trace hashes of seeds.

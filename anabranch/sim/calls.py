@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, Optional, Union
 from anabranch.crdt.block import Block
 from anabranch.crdt.effects import Effect
 from anabranch.crdt.gossip import Gossip, StartAnswer
+from anabranch.crdt.vector import Vector
 from anabranch.region.engine.replies import Reply
 from anabranch.region.engine.setting import Value
 
@@ -29,12 +30,11 @@ DISCONNECT: Final = "disconnect"
 REFUSED: Final = "refused"
 OTHER: Final = "other"
 
-Vector = dict[int, int]
 Issued = tuple[int, Effect]
 """(counter of the first dot, effect)"""
 
 
-class Row(NamedTuple):
+class RowFacts(NamedTuple):
     """A row that a call added to the region's log. `kind`: block, records, snapshot or clock.
 
     `origin`, `first` and `last` are those of a block.
@@ -47,7 +47,7 @@ class Row(NamedTuple):
     last: int = 0
 
 
-class Facts(NamedTuple):
+class EngineFacts(NamedTuple):
     """The region just after a call, as far as rules depend on it.
 
     - `vector`: all effects applied, committed or not.
@@ -70,6 +70,38 @@ class Facts(NamedTuple):
     pending_bytes: int
 
 
+class Following:
+    """The commands of a batch after the first one, `count` of them, as the parser packed them.
+
+    `shape` names how they may differ (`region.engine.batch.Shape`).
+
+    They differ from the first one in the word at the index `word`, which `words` has for each, and
+    in each second word from `first_value` on (0: in none). `data` has these values: as entries of a
+    run (`as_entries`, see `crdt/adds.py`), or as `encode_values` has them, with the place where
+    those of each command end in `ends`. There may be more in `words`, `data` and `ends`.
+    """
+
+    def __init__(
+        self,
+        shape: str,
+        count: int,
+        word: int,
+        first_value: int,
+        as_entries: bool,
+        words: list[bytes],
+        data: bytes,
+        ends: list[int],
+    ) -> None:
+        self.shape: Final = shape
+        self.count: Final = count
+        self.word: Final = word
+        self.first_value: Final = first_value
+        self.as_entries: Final = as_entries
+        self.words: Final = words
+        self.data: Final = data
+        self.ends: Final = ends
+
+
 class Call:
     """One call. Which fields have a value depends on `kind`.
 
@@ -81,7 +113,8 @@ class Call:
       `facts`, after the call; `settings`, the values in force.
     - start: `how` as in `Began`; `facts.position` is what was found on the disk, `issued` is what
       the start issued.
-    - execute: `session`, `argv`, `reply`.
+    - execute: `session`; `argv`, the first command of a batch; `following`, those after it that the
+      region has taken (None without any); `replies`. `sim.unrolled` has each command and its reply.
     - disconnect: `session`.
     - merge: `source`, `blocks`, `is_taken` (the link is not down and the peer not lost).
     - join: `source`, `is_taken`, `cut`, the number of the cut that is joined (0: unknown).
@@ -97,6 +130,7 @@ class Call:
         "blocks",
         "cut",
         "facts",
+        "following",
         "heard",
         "how",
         "is_taken",
@@ -106,7 +140,7 @@ class Call:
         "now_ms",
         "position",
         "region",
-        "reply",
+        "replies",
         "rows",
         "session",
         "settings",
@@ -119,9 +153,9 @@ class Call:
         region: int,
         kind: str,
         now_ms: int,
-        facts: Facts,
+        facts: EngineFacts,
         issued: list[Issued],
-        rows: list[Row],
+        rows: list[RowFacts],
         late: list[tuple[int, Reply]],
         settings: dict[str, Value],
     ) -> None:
@@ -138,7 +172,8 @@ class Call:
         self.how = ""
         self.session = 0
         self.argv: tuple[bytes, ...] = ()
-        self.reply: Reply = None
+        self.following: Optional[Following] = None
+        self.replies: list[Reply] = []
         self.source = 0
         self.blocks: list[Block] = []
         self.is_taken = True

@@ -44,6 +44,9 @@ RARE: Final = frozenset(
 ACTS_PER_COMMAND: Final = 0.89
 """Acts per command: an act can be several commands (a pipeline); a client that waits skips acts."""
 
+# How many acts one pipeline of a client has at most, where clients pipeline.
+DEPTHS: Final = (1, 2, 4, 8, 20)
+
 # kind → (share of the seeds that have it, strikes at most, least duration in ms, most in ms)
 FAULTS: Final[dict[str, tuple[float, int, int, int]]] = {
     "cut": (0.3, 3, 50, 1500),
@@ -128,6 +131,7 @@ def draw_plan(
         clock_offsets_ms={one: draw.randint(-2000, 2000) if apart else 0 for one in ids},
         traits=frozenset({"encoded"} if draw.random() < 0.15 else ()),
     )
+    plan = _with_pipelines(plan)
     if not restores:
         return plan
     return _with_restores(plan, faults is None or "cut" in faults)
@@ -160,6 +164,19 @@ def _with_restores(plan: Plan, may_cut: bool) -> Plan:
             )
     steps = sorted((*plan.steps, *found), key=lambda step: step.at_ms)
     return replace(plan, links=shape_of("mesh", plan.regions), steps=tuple(steps))
+
+
+def _with_pipelines(plan: Plan) -> Plan:
+    """Every second plan with clients that pipeline. What they send then mostly comes in pieces.
+
+    A generator of its own draws this, so that plans without pipelines do not depend on it.
+    """
+    draw = Random((plan.seed << 16) + 5)
+    if draw.random() < 0.5:
+        return plan
+    clients = tuple(replace(one, depth=draw.choice(DEPTHS)) for one in plan.clients)
+    pieces = {"pieces"} if draw.random() < 0.7 else set()
+    return replace(plan, clients=clients, traits=plan.traits | pieces)
 
 
 # Two overlapping starts. A row has a fault, its two regions, its begin and its end, in beats. The

@@ -14,11 +14,11 @@ from typing import ClassVar, Final, NamedTuple, Optional
 from mypy_extensions import mypyc_attr
 
 from anabranch.crdt.block import Block
+from anabranch.crdt.vector import Vector
 from anabranch.region.engine.replies import ErrorReply, Reply
 from anabranch.sim.calls import Call
 from anabranch.sim.rules import Counts
 
-Vector = dict[int, int]
 Words = tuple[bytes, ...]
 
 # Commands that may wait for another reason than the start.

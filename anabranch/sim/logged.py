@@ -8,10 +8,10 @@ from anabranch.crdt import effects as fx
 from anabranch.crdt.block import Block, read_effects
 from anabranch.crdt.node import decode_fields, names_end
 from anabranch.crdt.scan import SAME_NAMES, Scan
+from anabranch.crdt.vector import Vector
 from anabranch.region.engine.replies import Reply
 from anabranch.sim.history import Committed
 
-Vector = dict[int, int]
 Dot = tuple[int, int]  # (region_id, counter)
 
 

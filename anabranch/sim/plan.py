@@ -86,7 +86,7 @@ class ClientPlan:
     """One simulated client.
 
     `kind` names a class of `sim.load`; `home` is the region_id that the client prefers; `keys` are
-    the keys that it uses.
+    the keys that it uses. `depth`: how many acts it sends in one pipeline at most.
     """
 
     number: int
@@ -94,6 +94,7 @@ class ClientPlan:
     home: int
     keys: tuple[bytes, ...]
     draw: int
+    depth: int = 1
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ class Plan:
     `load_ms`: how long clients and faults act. `tick_ms`: the interval at which a region's loop
     looks at the time. `delay_ms`: the least and the most that a message takes. `loss`: the share of
     answers to clients that are lost, 0 to 1. `traits`: free words that the world looks for
-    (`encoded`: messages travel as bytes).
+    (`encoded`: messages travel as bytes; `pieces`: what clients send arrives in pieces).
     """
 
     seed: int

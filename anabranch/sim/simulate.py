@@ -17,7 +17,7 @@ from rich.text import Text
 
 from anabranch.plural import counted
 from anabranch.sim import seeds as seeds_module
-from anabranch.sim.replay import relative
+from anabranch.sim.replay_words import relative
 from anabranch.sim.run import Result
 from anabranch.sim.shrink import failure
 from anabranch.sim.story import Shrinking, Story

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from anabranch.sim.history import Checker
-from anabranch.sim.replay import relative
+from anabranch.sim.replay_words import relative
 from anabranch.sim.run import run_plan
 from anabranch.sim.scenario.model import ScenarioError
 from anabranch.sim.scenario.parser import parse

@@ -22,6 +22,8 @@ SECTIONS: Final = (
     ("error", "Errors returned to clients"),
     ("message", "Messages between regions"),
     ("question", "Questions to the logs"),
+    ("batch", "Batches of commands"),
+    ("pipeline", "Pipelines within which this happened"),
     ("figure", "Figures of the regions"),
     ("sync", "Figures of sync"),
     ("", "Other"),

@@ -18,9 +18,10 @@ from typer.testing import CliRunner
 
 from anabranch.chaos.regions import FULL_DISK_BYTES
 from anabranch.cli.main import application
+from anabranch.cluster.processes import limit_files
 from anabranch.region.live.database import FILE_NAME
 from tests.alerts.world import MADE_UP, PATIENCE_S, World
-from tests.support.processes import eventually, limit_files
+from tests.support.processes import eventually
 
 Labels = dict[str, str]
 Condition = Callable[[World], Iterator[Labels]]
@@ -196,7 +197,7 @@ def diverged(world: World) -> Iterator[Labels]:
 
 def gaps(world: World) -> Iterator[Labels]:
     """Made up: a region never ships blocks that do not follow each other."""
-    world.made_up.engine.link_refused("gap")
+    world.made_up.engine.peers.links.refused("gap")
     yield {"region": MADE_UP}
     world.made_up.engine.state.replication.reset()
 

@@ -16,9 +16,10 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from anabranch.cluster.ports import free_ports
+from anabranch.cluster.processes import end
 from tests.deploy.files import DEPLOY
-from tests.support.ports import free_ports
-from tests.support.processes import eventually, stop
+from tests.support.processes import eventually
 
 RULES: Final = DEPLOY / "prometheus" / "alerts.yml"
 # The pace of the tests: seconds between two scrapes and between two evaluations, the time for which
@@ -105,7 +106,7 @@ class Prometheus:
     def stop(self) -> None:
         """Ends the server."""
         if self._process is not None:
-            stop(self._process)
+            end(self._process)
 
     def query(self, expression: str) -> list[dict[str, Any]]:
         """The series of an expression now, each with `metric` (labels) and `value`.

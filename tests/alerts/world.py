@@ -27,8 +27,8 @@ _MOUNT: Final = 'mount -t tmpfs -o size="$0" tmpfs "$1" && shift && exec "$@"'
 class Regions(LiveCluster):
     """The regions of a test. `disks_mb`: the size of the disk of a region that has its own."""
 
-    def __init__(self, directory: Path, settings: dict[str, str]) -> None:
-        super().__init__(directory, NAMES, settings)
+    def __init__(self, directory: Path) -> None:
+        super().__init__(NAMES, directory=directory)
         self.disks_mb: dict[str, int] = {}
 
     def command(self, name: str, *extra: str) -> list[str]:
@@ -53,7 +53,7 @@ class World:
     """The regions of a test with their Prometheus. `close` ends everything."""
 
     def __init__(self, directory: Path) -> None:
-        self.regions: Final = Regions(directory / "regions", {})
+        self.regions: Final = Regions(directory / "regions")
         self.made_up: Final = MadeUpRegion()
         self.prometheus: Final = Prometheus(directory / "prometheus")
 

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from anabranch.bench.table.client import Traffic, command, drive
-from anabranch.sim.scenario.cluster import ClusterError
+from anabranch.bench.table.client import Traffic, drive
+from anabranch.cluster.errors import ClusterError
+from anabranch.region.resp.request import command
 
 
 class Answers:

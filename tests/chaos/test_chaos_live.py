@@ -11,12 +11,12 @@ import pytest
 
 from anabranch import build
 from anabranch.chaos import judges
-from anabranch.chaos.toxiproxy import Toxic, Toxiproxy, ToxiproxyError
-from anabranch.chaos.toxiproxy_server import ToxiproxyMissing, ToxiproxyServer, program
 from anabranch.cli import chaos as command
 from anabranch.cli.errors import CliError
+from anabranch.cluster.ports import free_ports
+from anabranch.cluster.toxiproxy import Toxic, Toxiproxy, ToxiproxyError
+from anabranch.cluster.toxiproxy_server import ToxiproxyMissing, ToxiproxyServer, program
 from tests.support.cluster import child_env
-from tests.support.ports import free_ports
 
 pytestmark = pytest.mark.live
 

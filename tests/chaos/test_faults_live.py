@@ -76,9 +76,7 @@ class Place:
         return str(text[field])
 
     def pid(self, name: str) -> int:
-        process = self.regions[name].process
-        assert process is not None
-        return process.pid
+        return self.regions[name].pid()
 
     def is_dialled(self, receiver: str) -> bool:
         """Whether the link on which a region receives is up."""
@@ -91,7 +89,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     try:
         yield made
     finally:
-        made.regions.stop()
+        made.regions.close()
 
 
 @pytest.mark.parametrize("kind", [kind for kind in OF_LINKS if kind in VALUES])

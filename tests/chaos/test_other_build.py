@@ -11,7 +11,7 @@ from anabranch.chaos.plan import draw
 from anabranch.chaos.regions import ChaosRegions
 from anabranch.cli import chaos as command
 from anabranch.cli.errors import CliError
-from anabranch.sim.scenario.processes import ProcessCluster
+from anabranch.cluster.regions import ProcessCluster
 
 
 def test_the_interpreted_modules_of_this_python() -> None:
@@ -47,7 +47,7 @@ def test_every_second_start_runs_the_other_build(
     made = ChaosRegions(draw(1, 20, 2), tmp_path, OtherBuild(INTERPRETED))
     ran: list[tuple[str, bool]] = []
 
-    def start(self: ChaosRegions, name: str, extra: object, wait: bool) -> None:
+    def start(self: ChaosRegions, name: str, *extra: str, wait: bool) -> None:
         ran.append((name, self.program(name)[1].get("ANABRANCH_PURE") == "1"))
 
     monkeypatch.setattr(ProcessCluster, "start", start)

@@ -39,7 +39,7 @@ def test_a_wrong_reply(tmp_path: Path) -> None:
     take = us.writer._take
 
     def lying(call: Call) -> None:
-        call.reply = 4 if call.argv[:1] == (b"XLEN",) else call.reply
+        call.replies = [4] if call.argv[:1] == (b"XLEN",) else call.replies
         take(call)
 
     us.writer._take = lying  # type: ignore[method-assign]

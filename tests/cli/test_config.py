@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from anabranch.region.config import Address, ConfigError, load, parse_address, parse_members
+from anabranch.region.config import load
+from anabranch.region.option_values import Address, ConfigError, parse_address, parse_members
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 IDENTITY = {

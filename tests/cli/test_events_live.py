@@ -13,9 +13,11 @@ from pathlib import Path
 import pytest
 import redis
 
+from anabranch.cluster.processes import limit_files
+from anabranch.cluster.regions import RegionProcess
 from anabranch.region.live.database import FILE_NAME
-from tests.support.cluster import LiveCluster, LiveRegion
-from tests.support.processes import eventually, limit_files
+from tests.support.cluster import LiveCluster
+from tests.support.processes import eventually
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(400)]
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,7 +29,7 @@ ELSEWHERE = {"divergence", "log_unreadable", "salvaged", "salvage_loss"}
 _EVENT = re.compile(r": event=(\w+) region=(\w+) (.*)")
 
 
-def events(region: LiveRegion) -> list[tuple[str, str]]:
+def events(region: RegionProcess) -> list[tuple[str, str]]:
     """The events in a region's log: name, and the fields after the region."""
     found = []
     for line in region.log.read_text(encoding="utf-8").splitlines():
@@ -38,7 +40,7 @@ def events(region: LiveRegion) -> list[tuple[str, str]]:
     return found
 
 
-def told(region: LiveRegion, name: str, fields: str = "", times: int = 1) -> None:
+def told(region: RegionProcess, name: str, fields: str = "", times: int = 1) -> None:
     """Waits until the log of a region has `times` events whose fields contain `fields`."""
     eventually(
         lambda: sum(event == name and fields in rest for event, rest in events(region)) >= times,
@@ -47,7 +49,7 @@ def told(region: LiveRegion, name: str, fields: str = "", times: int = 1) -> Non
     )
 
 
-def add(region: LiveRegion, size: int = 1, count: int = 1) -> None:
+def add(region: RegionProcess, size: int = 1, count: int = 1) -> None:
     with region.client() as client:
         pipeline = client.pipeline(transaction=False)
         for _ in range(count):

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from anabranch.chaos.toxiproxy import DOWNSTREAM, UPSTREAM, Proxy, Toxic
 from anabranch.cli import addresses, link_flapping, links
 from anabranch.cli.addresses import RegionAddress
 from anabranch.cli.errors import CliError
@@ -22,6 +21,7 @@ from anabranch.cli.link_control import Condition, Direction, RegionControl, chan
 from anabranch.cli.link_flapping import Flapping
 from anabranch.cli.link_status import LinkRow, as_json, show
 from anabranch.cli.terminal import Output
+from anabranch.cluster.toxiproxy import DOWNSTREAM, UPSTREAM, Proxy, Toxic
 
 US, EU = RegionAddress("us", 1, "127.0.0.1:1"), RegionAddress("eu", 2, "127.0.0.1:2")
 TO_US, TO_EU = Direction(EU, US), Direction(US, EU)

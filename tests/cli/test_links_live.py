@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from anabranch import build
-from anabranch.chaos.toxiproxy import UPSTREAM, Toxic
-from anabranch.chaos.toxiproxy_server import ToxiproxyServer
+from anabranch.cluster.ports import free_ports
+from anabranch.cluster.processes import end
+from anabranch.cluster.toxiproxy import UPSTREAM, Toxic
+from anabranch.cluster.toxiproxy_server import ToxiproxyServer
 from tests.support.cluster import LiveCluster, child_env
-from tests.support.ports import free_ports
-from tests.support.processes import eventually, stop
+from tests.support.processes import eventually
 
 pytestmark = pytest.mark.live
 
@@ -204,7 +205,7 @@ def test_flapping_ends_with_links_that_are_whole(
         process.send_signal(number)
         assert process.wait(30) == 0, output.read_text()
     finally:
-        stop(process)
+        end(process)
     assert "mended after" in output.read_text()
     assert "down" not in [*cluster.links("us").values(), *cluster.links("eu").values()]
     crosses(cluster, "us", "eu")
@@ -232,6 +233,6 @@ def test_flapping_stops_when_somebody_heals(
         eventually(is_stopped, 60, "the end of the flapping")
         assert process.wait(30) == 1, output.read_text()
     finally:
-        stop(process)
+        end(process)
     assert "flapping stopped: somebody else changed the link" in output.read_text()
     crosses(cluster, "eu", "us")

@@ -20,9 +20,9 @@ from anabranch.cli.errors import UsageError
 from anabranch.cli.files import checked_json
 from anabranch.cli.serve import locked
 from anabranch.cli.up import _planned
+from anabranch.cluster.ports import free_ports
 from anabranch.region.storage import schema
 from tests.support.cluster import child_env
-from tests.support.ports import free_ports
 
 
 def anabranch(

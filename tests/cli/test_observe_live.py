@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from anabranch.cluster.regions import RegionProcess
 from anabranch.region.engine.figures.table import ALL
-from tests.support.cluster import LiveCluster, LiveRegion
+from tests.support.cluster import LiveCluster
 from tests.support.processes import eventually
 
 pytestmark = pytest.mark.live
@@ -25,7 +26,7 @@ ELSEWHERE = {"anabranch_stream_entries", "anabranch_group_lag_entries"} | {
 }
 
 
-def get(region: LiveRegion, path: str) -> tuple[int, str]:
+def get(region: RegionProcess, path: str) -> tuple[int, str]:
     """Status and body of a GET request."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
@@ -35,7 +36,7 @@ def get(region: LiveRegion, path: str) -> tuple[int, str]:
         return error.code, error.read().decode()
 
 
-def metrics(region: LiveRegion) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+def metrics(region: RegionProcess) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     """All samples of a region: (name, labels) → value."""
     return {
         (one.name, tuple(sorted(one.labels.items()))): one.value
@@ -44,12 +45,12 @@ def metrics(region: LiveRegion) -> dict[tuple[str, tuple[tuple[str, str], ...]],
     }
 
 
-def ready(region: LiveRegion, query: str = "") -> tuple[int, dict[str, Any]]:
+def ready(region: RegionProcess, query: str = "") -> tuple[int, dict[str, Any]]:
     status, body = get(region, f"/ready{query}")
     return status, json.loads(body)
 
 
-def events(region: LiveRegion) -> list[str]:
+def events(region: RegionProcess) -> list[str]:
     """The names of the events in a region's log."""
     return re.findall(r": event=(\w+) region=", region.log.read_text())
 

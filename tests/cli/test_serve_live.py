@@ -15,9 +15,11 @@ import pytest
 import redis
 
 from anabranch import build
+from anabranch.cluster.processes import limit_files
+from anabranch.cluster.regions import RegionProcess
 from anabranch.region.live.open_files import RESERVED
-from tests.support.cluster import LiveCluster, LiveRegion
-from tests.support.processes import eventually, limit_files
+from tests.support.cluster import LiveCluster
+from tests.support.processes import eventually
 
 pytestmark = pytest.mark.live
 NewCluster = Callable[..., LiveCluster]
@@ -63,7 +65,7 @@ def test_shutdown_ends_it(new_cluster: NewCluster) -> None:
     assert region.process is not None and region.process.wait(15) == 0, region.log_tail()
 
 
-def on_a_full_disk(cluster: LiveCluster) -> LiveRegion:
+def on_a_full_disk(cluster: LiveCluster) -> RegionProcess:
     """A region whose second add is answered, and cannot be committed any more."""
     region = cluster.start("us")
     client = cluster.client("us")

@@ -19,10 +19,11 @@ import pytest
 import redis
 
 from anabranch import build
+from anabranch.cluster.ports import free_row
+from anabranch.cluster.processes import end
 from tests.study.drawings import parsed, texts
 from tests.support.cluster import child_env
-from tests.support.ports import free_row
-from tests.support.processes import eventually, stop
+from tests.support.processes import eventually
 
 pytestmark = pytest.mark.live
 
@@ -105,7 +106,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     try:
         yield one.ready()
     finally:
-        stop(one.process, 40)
+        end(one.process, 40)
 
 
 def test_what_is_written_in_one_region_is_read_in_another(up: Up) -> None:
@@ -353,7 +354,7 @@ def test_a_taken_port_of_the_console_stops_no_region(tmp_path: Path) -> None:
             assert "--console-port" in text and "Watch it in the browser" not in text
             assert one.client("us").ping()
         finally:
-            stop(one.process, 40)
+            end(one.process, 40)
 
 
 def test_no_console(tmp_path: Path) -> None:
@@ -364,7 +365,7 @@ def test_no_console(tmp_path: Path) -> None:
         # The warnings of the regions are in their logs only.
         assert one.text().count("ANABRANCH_PASSWORD is no option of anabranch") == 1
     finally:
-        stop(one.process, 40)
+        end(one.process, 40)
 
 
 def test_a_region_that_dies_is_reported_and_started_again(tmp_path: Path) -> None:
@@ -400,7 +401,7 @@ def test_a_region_that_dies_is_reported_and_started_again(tmp_path: Path) -> Non
         assert not directory.exists()
         assert not any(Path(f"/proc/{pid}").exists() for pid in left)
     finally:
-        stop(one.process, 40)
+        end(one.process, 40)
 
 
 def test_a_region_that_was_told_to_end_stays_down(tmp_path: Path) -> None:
@@ -416,7 +417,7 @@ def test_a_region_that_was_told_to_end_stays_down(tmp_path: Path) -> None:
         assert one.process.wait(40) == 0
         assert "no region runs any more" in one.text() and "eu is started again\n" not in one.text()
     finally:
-        stop(one.process, 40)
+        end(one.process, 40)
 
 
 def test_a_cluster_with_a_password(tmp_path: Path) -> None:
@@ -440,7 +441,7 @@ def test_a_cluster_with_a_password(tmp_path: Path) -> None:
             assert refused.stderr.count("\n") == 1 and "us at 127.0.0.1:" in refused.stderr
             assert "refuses this password: give the right one" in refused.stderr
     finally:
-        stop(one.process, 40)
+        end(one.process, 40)
 
 
 def test_names_of_any_bytes_do_no_harm(up: Up) -> None:
@@ -485,7 +486,7 @@ def test_data_survives_a_restart_of_all(tmp_path: Path) -> None:
         one.process.send_signal(signal.SIGTERM)
         assert one.process.wait(40) == 0, one.text()
     finally:
-        stop(one.process, 40)
+        end(one.process, 40)
     # A table that the user added stays: before, `up` wrote the file again without it.
     file = tmp_path / "d" / "cluster.toml"
     file.write_text(file.read_text() + '\n[toxiproxy]\napi = "127.0.0.1:9"\n')
@@ -495,4 +496,4 @@ def test_data_survives_a_restart_of_all(tmp_path: Path) -> None:
         assert "2 regions are up" in again.text()
         assert tomllib.loads(file.read_text())["toxiproxy"] == {"api": "127.0.0.1:9"}
     finally:
-        stop(again.process, 40)
+        end(again.process, 40)

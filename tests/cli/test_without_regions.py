@@ -13,7 +13,7 @@ from anabranch.cli import addresses, diff, up
 from anabranch.cli.addresses import RegionAddress
 from anabranch.cli.client import RegionClient, text
 from anabranch.cli.errors import CliError, UsageError
-from anabranch.region.config import Address
+from anabranch.region.option_values import Address
 
 
 def test_text_shows_bytes_that_are_no_text() -> None:

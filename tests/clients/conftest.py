@@ -22,7 +22,7 @@ def fill(client: redis.Redis) -> None:
 @pytest.fixture(scope="session")
 def regions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     """Two regions, for all tests: programs write in us and read in eu."""
-    cluster = LiveCluster(tmp_path_factory.mktemp("clients"), ["us", "eu"])
+    cluster = LiveCluster(["us", "eu"], directory=tmp_path_factory.mktemp("clients"))
     try:
         cluster.start_all()
         with cluster.client("us") as client:

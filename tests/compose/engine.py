@@ -18,9 +18,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from anabranch.cluster.processes import end
 from tests.compose.commands import run, succeeds
 from tests.compose.firewall import NetworkState
-from tests.support.processes import eventually, stop
+from tests.support.processes import eventually
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 WORK: Final = ROOT / "build" / "compose"
@@ -163,7 +164,7 @@ def _started() -> Iterator[str]:
         eventually(answers, 90.0, f"the Docker engine answering (its log: {log})", 0.2)
         yield host
     finally:
-        stop(process, 90.0)
+        end(process, 90.0)
         network.restore()
         shutil.rmtree(short, ignore_errors=True)
 

@@ -15,11 +15,11 @@ import redis
 
 from anabranch import build
 from anabranch.cli.addresses import FILE_NAME, RegionAddress, write_file
-from anabranch.region.config import Address
+from anabranch.cluster.ports import free_ports
+from anabranch.region.option_values import Address
 from tests.compose.commands import run
 from tests.compose.engine import Engine
 from tests.deploy.files import COMPOSE
-from tests.support.ports import free_ports
 from tests.support.processes import eventually
 
 REGIONS: Final = ("us", "eu", "ap")

@@ -14,10 +14,10 @@ from collections.abc import Callable
 import pytest
 import yaml
 
+from anabranch.cluster.ports import free_ports
 from tests.compose.engine import Engine
 from tests.compose.project import PATIENCE_S, Project
 from tests.deploy.files import compose
-from tests.support.ports import free_ports
 from tests.support.processes import eventually
 
 pytestmark = [pytest.mark.compose, pytest.mark.timeout(3600)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from anabranch import build
+from anabranch.cluster.ports import free_ports
+from anabranch.cluster.processes import end, spawn
 from tests.console.browsing import LAPTOP, PATIENCE_MS, Open
 from tests.support.cluster import LiveCluster, child_env
-from tests.support.ports import free_ports
-from tests.support.processes import eventually, stop
+from tests.support.processes import eventually
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -25,7 +25,7 @@ CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
     """Three live regions with open links, for all tests of a file."""
-    made = LiveCluster(tmp_path_factory.mktemp("cluster"), ["us", "eu", "ap"])
+    made = LiveCluster(directory=tmp_path_factory.mktemp("cluster"), cluster="test")
     try:
         made.start_all()
         yield made
@@ -48,10 +48,8 @@ class ConsoleProcess:
 
     def start(self) -> None:
         """Starts the process, and waits until it serves."""
-        with self.log.open("wb") as output:
-            self.process = subprocess.Popen(
-                self._line, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=child_env()
-            )
+        self.log.unlink(missing_ok=True)
+        self.process = spawn(self._line, self.log, child_env())
         eventually(self._answers, 60, f"the console (its log: {self.log})")
 
     def _answers(self) -> bool:
@@ -59,7 +57,7 @@ class ConsoleProcess:
         return "the console is at" in self.log.read_text()
 
     def close(self) -> None:
-        stop(self.process, 20.0)
+        end(self.process, 20.0)
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from anabranch.console.links import LinkChange, OutsideCondition
 from anabranch.console.player import Player
 from anabranch.console.regions import Place
 from anabranch.console.security import Guard
-from anabranch.region.config import parse_address
+from anabranch.region.option_values import parse_address
 
 HOST = "127.0.0.1:7300"
 ORIGIN = f"http://{HOST}"

@@ -7,20 +7,21 @@ import subprocess
 
 import pytest
 
-from anabranch.console.replies import Decoder, Reply, WrongProtocol, encode, lines
+from anabranch.console.replies import MAKERS, Reply, lines
 from anabranch.console.sessions import LINES_MAX, hidden, printed
 from anabranch.console.words import split
+from anabranch.region.resp.decoder import ReplyDecoder
 from tests.console.support import opened
 from tests.support.cluster import LiveCluster
 from tests.support.processes import eventually
 
 
 def decoded(data: bytes) -> Reply:
-    decoder = Decoder()
+    decoder = ReplyDecoder(MAKERS)
     decoder.feed(data)
-    taken = decoder.take()
-    assert taken is not None and decoder.held_bytes == 0
-    return taken[0]
+    reply: Reply = decoder.next()
+    assert decoder.held_bytes == 0
+    return reply
 
 
 @pytest.mark.parametrize(
@@ -51,40 +52,6 @@ def test_replies(data: bytes, text: str) -> None:
     assert "\n".join(lines(decoded(data))) == text
 
 
-def test_a_reply_in_pieces_is_taken_once_it_is_whole() -> None:
-    data = b"*2\r\n$5\r\nhello\r\n%1\r\n+a\r\n~2\r\n:1\r\n_\r\n"
-    decoder = Decoder()
-    for byte in data[:-1]:
-        decoder.feed(bytes([byte]))
-        assert decoder.take() is None
-    decoder.feed(data[-1:] + b"+next\r\n")
-    taken = decoder.take()
-    assert taken is not None and lines(taken[0]) == lines(decoded(data))
-    assert decoder.take() is not None and decoder.take() is None
-
-
-def test_each_byte_of_a_long_reply_is_looked_at_once() -> None:
-    """A reply of 4 MiB was parsed again for each 64 KiB, and took 15 s."""
-    entry = b"*2\r\n$3\r\n1-1\r\n%1\r\n$1\r\na\r\n$-1\r\n"
-    data = b"*500\r\n" + entry * 500
-    decoder = Decoder()
-    looked = []
-    for begin in range(0, len(data), 100):
-        assert decoder.take() is None
-        looked.append(decoder._seen)
-        decoder.feed(data[begin : begin + 100])
-    taken = decoder.take()
-    assert taken is not None and isinstance(taken[0], list) and len(taken[0]) == 500
-    assert looked == sorted(looked) and looked[-1] > len(data) - 300, "it goes on where it was"
-    assert decoder.held_bytes == 0 and decoder.take() is None
-
-
-@pytest.mark.parametrize("data", [b"HTTP/1.1 200\r\n", b"*x\r\n", b"\r\n"])
-def test_bytes_that_are_no_reply_are_refused(data: bytes) -> None:
-    with pytest.raises(WrongProtocol):
-        decoded(data)
-
-
 def test_a_long_reply_is_cut() -> None:
     made = printed([*range(LINES_MAX + 5)])
     assert len(made) == LINES_MAX + 1 and made[-1] == "… 5 lines left out"
@@ -107,10 +74,6 @@ def test_passwords_are_not_shown(command: bytes, data: bytes) -> None:
 def test_an_entry_with_that_field_is_shown() -> None:
     data = b"*2\r\n$11\r\nrequirepass\r\n$6\r\nsecret\r\n"
     assert "secret" in "\n".join(lines(hidden([b"XRANGE"], decoded(data))))
-
-
-def test_a_command_is_encoded() -> None:
-    assert encode([b"A", b"", b"\r\n"]) == b"*3\r\n$1\r\nA\r\n$0\r\n\r\n$2\r\n\r\n\r\n"
 
 
 COMMANDS = [

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from anabranch import build
+from anabranch.cluster.ports import free_ports
 from anabranch.console.commands import CommandTable
 from anabranch.console.regions import text
 from anabranch.console.security import HEADERS, Guard, host_of, is_loopback
@@ -16,7 +17,6 @@ from anabranch.region.engine import registry
 from anabranch.region.engine.commands.introspection import describe
 from anabranch.region.engine.replies import MapReply, Reply, SetReply, SimpleString
 from tests.console.support import HOST, ORIGIN, Page, opened
-from tests.support.ports import free_ports
 
 # Every route that asks or changes something, and the page's own.
 READS = [

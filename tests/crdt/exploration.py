@@ -23,7 +23,8 @@ from itertools import permutations
 
 from xxhash import xxh3_128_digest
 
-from anabranch.crdt.apply import apply, collect, collect_flush
+from anabranch.crdt.apply import apply
+from anabranch.crdt.collecting import collect, collect_flush
 from anabranch.crdt.effects import Delete, DestroyGroup, Effect, RemoveObserved
 from anabranch.crdt.ids import make
 from anabranch.crdt.join import join
@@ -34,7 +35,8 @@ from anabranch.crdt.vector import Vector
 from anabranch.sim.twin.effects import Plain
 from anabranch.sim.twin.reading import handed, undelivered
 from anabranch.sim.twin.records import Delivered, apply_record
-from anabranch.sim.twin.state import NEVER, Dot
+from anabranch.sim.twin.state import NEVER
+from anabranch.sim.twin.vectors import Dot
 from tests.crdt.model import Contents, Model
 from tests.crdt.support import converged, effect_of, kept, locals_of, snapshot_bytes
 
@@ -389,7 +391,7 @@ def commands(region_id: int, past: Part) -> Iterator[tuple[str, list[Plain]]]:
     won = key.deadline()
     yield "add", fresh().add(KEY)
     if key.order:
-        yield "xdel", fresh().delete_entry(KEY, key.order[0][0])
+        yield "xdel", fresh().delete_entry(KEY, next(iter(key.order))[0])
     yield "trim", fresh().trim(KEY, 0)
     yield "del", fresh().delete(KEY)
     yield "create 0", fresh().create(KEY, GROUP, 0)

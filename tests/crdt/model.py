@@ -21,7 +21,8 @@ from anabranch.sim.twin.dispatch import HANDLERS, run
 from anabranch.sim.twin.effects import Announce, Plain
 from anabranch.sim.twin.join import Frozen, join
 from anabranch.sim.twin.session import Session
-from anabranch.sim.twin.state import NEVER, Dot, Key, Place, State, Vector, covers, raise_to
+from anabranch.sim.twin.state import NEVER, Key, Place, State
+from anabranch.sim.twin.vectors import Dot, Vector, covers, raise_to
 
 # An entry ID, or (region_id, counter) for each region (`$`).
 Start = int | tuple[tuple[int, int], ...]
@@ -125,7 +126,7 @@ class Model(Commands[Plain]):
     def __init__(self, region_id: int, clock_ms: int = 1000) -> None:
         self.twin = TwinCore(region_id)
         self.twin.is_alone = True
-        facts = self.twin.facts = calls.Facts({}, 0, False, clock_ms, 0, 0, "serving", "", 0)
+        facts = self.twin.facts = calls.EngineFacts({}, 0, False, clock_ms, 0, 0, "serving", "", 0)
         self.twin.call = calls.Call(region_id, calls.EXECUTE, 0, facts, [], [], [], _SETTINGS)
         self.state.clock_ms = clock_ms
         self.touched: dict[bytes, set[Dot]] = {}

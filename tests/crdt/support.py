@@ -8,7 +8,8 @@ from typing import NamedTuple, Optional
 from anabranch.crdt import acknowledge, local
 from anabranch.crdt import effects as fx
 from anabranch.crdt import undelivered as handout
-from anabranch.crdt.apply import add, apply, collect, collect_flush
+from anabranch.crdt.apply import add, apply
+from anabranch.crdt.collecting import collect, collect_flush
 from anabranch.crdt.join import join
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.local import Claim, LocalRecord, RecordHead, apply_local
@@ -27,7 +28,8 @@ from anabranch.sim.twin.announce import runs
 from anabranch.sim.twin.effects import Add, Announce, Plain
 from anabranch.sim.twin.reading import cut_at, handed, undelivered
 from anabranch.sim.twin.records import apply_record
-from anabranch.sim.twin.state import Entry, Pending, Place, covers
+from anabranch.sim.twin.state import Entry, Pending, Place
+from anabranch.sim.twin.vectors import covers
 from tests.crdt.model import Commands, Contents, Held, Locals, Model, Start, start_of
 from tests.crdt.naive_log import Dot, counters_of, spans_of
 

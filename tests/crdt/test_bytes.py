@@ -254,7 +254,7 @@ def single_adds(effects: list[fx.Effect], first: int) -> list[object]:
 def test_blocks_round_trip(written: list[Plain], first: int, limits: tuple[int, int]) -> None:
     """Writing and reading gives the same effects with the same counters; adds become runs."""
     writer = BlockWriter(3, first, *limits)
-    assert writer.is_empty()
+    assert writer.size() == 0
     expected: list[object] = []
     counter = first
     for each in written:
@@ -273,7 +273,7 @@ def test_blocks_round_trip(written: list[Plain], first: int, limits: tuple[int, 
             expected.append((counter, plain(effect)))
         counter += 1
         assert writer.last == counter - 1
-    assert writer.is_empty() == (not written)
+    assert (writer.size() == 0) == (not written)
     body = writer.body()
     block = Block(3, first, counter - 1, body, chain_after(NO_CHAIN, body))
     assert single_adds(read_effects(block), first) == expected
@@ -510,7 +510,7 @@ def test_malformed_state_is_refused() -> None:
         )
         > 100
     )
-    node = stream.logs[1].rax.nodes[0]
+    node = stream.logs[1].node_map.nodes[0]
     assert refuses_or_reads(read_node, NodeImage(1, node).encoded()) > 50
 
 
@@ -540,7 +540,7 @@ def test_checkpoint_round_trip() -> None:
                 assert read_converged(reader, loaded) == STATE_VERSION
                 assert reader.at_end()
                 for region_id, log in stream.logs.items():
-                    for node in log.rax.nodes:
+                    for node in log.node_map.nodes:
                         push_node(
                             loaded, region_id, read_node(NodeImage(region_id, node).encoded())
                         )
@@ -727,7 +727,9 @@ def snapshot_of_version(version: int, keyspace: Keyspace) -> list[bytes]:
 
 
 def _nodes_of(keyspace: Keyspace) -> list[int]:
-    return [len(log.rax.nodes) for stream in keyspace.keys.values() for log in stream.logs.values()]
+    return [
+        len(log.node_map.nodes) for stream in keyspace.keys.values() for log in stream.logs.values()
+    ]
 
 
 def test_a_snapshot_says_what_was_collected() -> None:

@@ -109,7 +109,7 @@ GAPS = [0, 1000, 1000, 1, 1000, 1 << 64, 1000]
 
 
 def test_a_walk_over_entries_with_the_usual_gap_and_others(both: Both) -> None:
-    nodes = log_of(GAPS).rax.nodes
+    nodes = log_of(GAPS).node_map.nodes
     assert len(nodes) == 2
 
     def walked() -> list[tuple[int, int, list[bytes]]]:

@@ -70,7 +70,7 @@ def test_what_checkpoints_store_is_the_log(limits: NodeLimits, histories: list[l
         for step in history:
             counter = take(log, naive, step, counter)
         disk.save(log)
-        assert sorted(disk.nodes) == sorted(node.number for node in log.rax.nodes)
+        assert sorted(disk.nodes) == sorted(node.number for node in log.node_map.nodes)
         loaded = disk.load(limits)
         same(loaded, naive)
         assert loaded.digest_share() == log.digest_share()
@@ -88,7 +88,7 @@ def test_the_share_is_what_hashing_everything_gives(
     log, naive, counter = RegionLog(1, limits), NaiveLog(1), 0
     for step in history:
         counter = take(log, naive, step, counter)
-    assert log.digest_share() == sum(node.hash_entries(1) for node in log.rax.nodes) % 2**128
+    assert log.digest_share() == sum(node.hash_entries(1) for node in log.node_map.nodes) % 2**128
     assert not log.unhashed
 
 
@@ -105,7 +105,7 @@ def test_hashing_goes_on_where_it_stopped() -> None:
 
 
 def node_counts(log: RegionLog) -> list[int]:
-    return [node.count for node in log.rax.nodes]
+    return [node.count for node in log.node_map.nodes]
 
 
 def run_to(log: RegionLog, first: int, count: int, fields: tuple[bytes, ...] = FIELDS) -> None:
@@ -137,7 +137,7 @@ def test_a_node_is_full_at_its_bytes() -> None:
     log = RegionLog(1, NodeLimits(0, 60))
     for counter in range(1, 30):
         append(log, make(counter, 0), counter, FIELDS)
-    sizes = [len(node.data) for node in log.rax.nodes]
+    sizes = [len(node.data) for node in log.node_map.nodes]
     assert all(54 < size <= 60 for size in sizes[:-1]), sizes
 
 
@@ -164,13 +164,13 @@ def test_a_run_opens_a_node_where_the_last_is_nearly_full(
 def test_the_same_by_bytes(there: int, is_taken_whole: bool) -> None:
     log = RegionLog(1, NodeLimits(0, 400))
     append(log, make(1, 0), 1, (b"f", b""))
-    size = len(log.rax.nodes[0].data)
+    size = len(log.node_map.nodes[0].data)
     log = RegionLog(1, NodeLimits(0, 400))
     # The value's length and the entry's length take one more byte each: two in all.
     append(log, make(1, 0), 1, (b"f", b"x" * (there - size - 2)))
-    assert len(log.rax.nodes[0].data) == there
+    assert len(log.node_map.nodes[0].data) == there
     run_to(log, 2, 30)
-    assert (log.rax.nodes[0].count == 1) == is_taken_whole
+    assert (log.node_map.nodes[0].count == 1) == is_taken_whole
 
 
 def test_a_run_of_a_region_with_other_limits_is_cut() -> None:
@@ -180,7 +180,7 @@ def test_a_run_of_a_region_with_other_limits_is_cut() -> None:
     assert node_counts(log) == [10, 10, 10, 5]
     by_bytes = RegionLog(1, NodeLimits(0, 50))
     run_to(by_bytes, 1, 30)
-    assert len(by_bytes.rax.nodes) > 1 and by_bytes.length == 30
+    assert len(by_bytes.node_map.nodes) > 1 and by_bytes.length == 30
     large = RegionLog(1, NodeLimits(0, 50))
     run_to(large, 1, 1, (b"f", b"v" * 100))
     assert node_counts(large) == [1], "an entry above the limit is stored in a node of its own"
@@ -200,14 +200,14 @@ def test_a_node_is_rewritten_when_more_than_half_is_deleted() -> None:
         append(log, make(counter, 0), counter, FIELDS)
     log.remove(2)
     log.remove(3)
-    assert (log.rax.nodes[0].count, log.rax.nodes[0].deleted) == (4, 2), (
+    assert (log.node_map.nodes[0].count, log.node_map.nodes[0].deleted) == (4, 2), (
         "a node of which exactly half is deleted was rewritten"
     )
     log.remove(1)
-    assert (log.rax.nodes[0].count, log.rax.nodes[0].deleted) == (1, 0)
-    assert (log.rax.first_ids, log.rax.first_counters) == ([make(4, 0)], [4])
+    assert (log.node_map.nodes[0].count, log.node_map.nodes[0].deleted) == (1, 0)
+    assert (log.node_map.first_ids, log.node_map.first_counters) == ([make(4, 0)], [4])
     log.remove(4)
-    assert not log.rax.nodes
+    assert not log.node_map.nodes
 
 
 def glued(limit: int, *removed: int) -> list[int]:

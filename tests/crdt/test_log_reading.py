@@ -81,7 +81,9 @@ def test_packed_nodes_hold_exactly_the_range(
     assert rows == rows_between(naive, after, end)
     assert (
         calls
-        <= len(rows_between(naive, after, end)) + sum(node.deleted for node in log.rax.nodes) + 1
+        <= len(rows_between(naive, after, end))
+        + sum(node.deleted for node in log.node_map.nodes)
+        + 1
     )
 
 
@@ -171,5 +173,5 @@ def test_estimated_bytes_are_near_the_true_ones() -> None:
     log = RegionLog(1, NodeLimits(3, 0))
     for counter in range(1, 10_001):
         append(log, counter, counter, (b"field", b"v" * (counter % 40)))
-    true = sum(len(node.data) + len(node.names) for node in log.rax.nodes)
-    assert len(log.rax.nodes) > 1024 and abs(about_bytes(log) - true) < true // 20
+    true = sum(len(node.data) + len(node.names) for node in log.node_map.nodes)
+    assert len(log.node_map.nodes) > 1024 and abs(about_bytes(log) - true) < true // 20

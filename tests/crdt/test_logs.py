@@ -61,11 +61,11 @@ def downward(cursor: ReverseCursor) -> Iterator[tuple[int, int]]:
 def same(log: RegionLog, naive: NaiveLog) -> None:
     """Asserts that log and list agree in every query, and checks the nodes' invariants (S12.2)."""
     assert log.length == len(naive.entries)
-    for node in log.rax.nodes:
+    for node in log.node_map.nodes:
         assert node.live() > 0, "the log keeps an empty node"
         assert node.deleted * 2 <= node.count, "the log keeps a node of which over half is deleted"
-    assert log.rax.first_counters == sorted(log.rax.first_counters)
-    assert log.rax.first_ids == sorted(log.rax.first_ids)
+    assert log.node_map.first_counters == sorted(log.node_map.first_counters)
+    assert log.node_map.first_ids == sorted(log.node_map.first_ids)
     found = merge.forward({log.region_id: log}, 0, MAX_ID, -1).listed()
     assert [
         NaiveEntry(e.entry_id, e.region_id, e.counter, tuple(e.fields)) for e in found
@@ -209,7 +209,7 @@ def test_share_is_the_same_whether_names_are_the_nodes_or_the_entrys() -> None:
     for log in (one, other):
         append(log, 5, 1, (b"a", b"1"))
         append(log, 6, 2, (b"b", b"2"))
-    assert (len(one.rax.nodes), len(other.rax.nodes)) == (1, 2)
+    assert (len(one.node_map.nodes), len(other.node_map.nodes)) == (1, 2)
     assert one.digest_share() == other.digest_share()
 
 
@@ -218,11 +218,11 @@ def test_sparse_nodes_are_rewritten_and_glued() -> None:
     log = RegionLog(1, NodeLimits(10, 0))
     for counter in range(1, 21):
         append(log, counter, counter, (b"f", b"v"))
-    assert len(log.rax.nodes) == 2
+    assert len(log.node_map.nodes) == 2
     for counter in range(1, 21):
         if counter % 5:
             log.remove(counter)
-    assert [log.length, len(log.rax.nodes)] == [4, 1]
+    assert [log.length, len(log.node_map.nodes)] == [4, 1]
 
 
 # -- the logical stream
@@ -301,7 +301,7 @@ def test_trims_are_prefixes(
             assert counter <= prefix[region_id]
             assert all(
                 node.last_counter <= counter or node.base_counter >= counter
-                for node in logs[region_id].rax.nodes
+                for node in logs[region_id].node_map.nodes
             ), "a node is cut"
             removed += sum(
                 1 for entry in entries if entry.region_id == region_id and entry.counter <= counter

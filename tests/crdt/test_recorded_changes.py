@@ -6,7 +6,8 @@ that a checkpoint must write.
 
 from __future__ import annotations
 
-from anabranch.crdt.apply import apply, collect_flush
+from anabranch.crdt.apply import apply
+from anabranch.crdt.collecting import collect_flush
 from anabranch.crdt.delivery import Delivery
 from anabranch.crdt.ids import make
 from anabranch.crdt.keyspace import Keyspace

@@ -12,7 +12,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from anabranch.region.config import IDENTITY, known_options, parse_members
+from anabranch.region.config import IDENTITY, known_options
+from anabranch.region.option_values import parse_members
 from tests.deploy.files import DEPLOY
 
 OBJECTS: list[dict[str, Any]] = list(

@@ -11,8 +11,9 @@ from anabranch.region.engine.replies import NoReply, Reply, ReplyLater
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings
 from anabranch.region.resp.encoder import encode
+from anabranch.region.resp.request import command
 from tests.differential.replies import Incomplete, Typed, read
-from tests.support.engines import single
+from tests.support.engines import execute, single
 
 PATIENCE_S = 10.0
 REGION_ID = 1
@@ -23,13 +24,6 @@ def clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def request(words: list[bytes]) -> bytes:
-    """A command as RESP bytes."""
-    return b"*%d\r\n" % len(words) + b"".join(
-        b"$%d\r\n%b\r\n" % (len(word), word) for word in words
-    )
-
-
 class RedisConnection:
     """One connection to the real server."""
 
@@ -38,7 +32,7 @@ class RedisConnection:
         self.buffer = b""
 
     def send(self, *commands: list[bytes]) -> None:
-        self.socket.sendall(b"".join(request(words) for words in commands))
+        self.socket.sendall(b"".join(command(*words) for words in commands))
 
     def receive(self, patience_s: float = PATIENCE_S) -> Typed | None:
         """The next reply; None if none arrives within `patience_s` seconds."""
@@ -112,7 +106,7 @@ class Ours:
     def session(self, name: str) -> Session:
         if name not in self.sessions:
             number = 50000 + len(self.sessions)
-            self.sessions[name] = self.engine.connect(
+            self.sessions[name] = self.engine.clients.connect(
                 f"127.0.0.1:{number}", "127.0.0.1:7001", self.now_ms()
             )
             self.replies[name] = deque()
@@ -122,18 +116,18 @@ class Ours:
         """Executes a command in the session of that name."""
         session = self.session(name)
         assert not session.waiting, "the server feeds a waiting session no commands"
-        self._take(session, self.engine.execute(session, words, self.now_ms()))
+        self._take(session, execute(self.engine, session, words, self.now_ms()))
         self.step()
 
     def step(self) -> None:
         """Does the work of the process after commands: clock, commit, replies, killed clients."""
         self.engine.tick(self.now_ms())
-        commit = self.engine.take_commit(self.now_ms())
+        commit = self.engine.disk.take_commit(self.now_ms())
         if commit is not None:
-            self.engine.committed(self.now_ms())
-        for answer in self.engine.take_replies():
+            self.engine.disk.committed(self.now_ms())
+        for answer in self.engine.clients.take_replies():
             self._take(answer.session, answer.reply)
-        for session_id in self.engine.take_sessions_to_close():
+        for session_id in self.engine.clients.take_sessions_to_close():
             for session in self.sessions.values():
                 if session.session_id == session_id:
                     session.closing = True

@@ -22,6 +22,7 @@ from anabranch.region.live import starting
 from anabranch.sync.session.log_requests import ReadLog
 from anabranch.sync.session.messages import Message
 from tests.storage.direct import DirectDatabase, new_disk
+from tests.support.engines import execute
 
 T = TypeVar("T")
 
@@ -97,18 +98,18 @@ class Place:
         self._config.settings = Settings(named)
         self.database = DirectDatabase(self.database.disk)
         self.driver = finished(starting.start(self._config, self.database, self.clock))
-        self.session = self.engine.connect("test", "test", self.clock.now)
+        self.session = self.engine.clients.connect("test", "test", self.clock.now)
 
     def run(self, *words: str) -> Reply:
         argv = [word.encode() for word in words]
-        return listed(self.engine.execute(self.session, argv, self.clock.now))
+        return listed(execute(self.engine, self.session, argv, self.clock.now))
 
     def step(self) -> None:
         """Steps until a step hands out nothing to be done."""
         is_busy = True
         while is_busy and self.driver.is_step_due():
             if self.answers is not None:
-                self.answers += self.engine.take_replies()
+                self.answers += self.engine.clients.take_replies()
             work = self.driver.step()
             is_busy = bool(work.transaction or work.reads)
             self.dials += work.dials

@@ -12,7 +12,7 @@ from anabranch.crdt.block import Block
 from anabranch.crdt.encoding import Reader
 from anabranch.crdt.vector import includes, raise_to
 from anabranch.region.driver.effect_log import EffectLog
-from anabranch.region.engine.rows import BlockRow, ClockRow, Commit, RecordsRow, Row, SnapshotRow
+from anabranch.region.engine.rows import BlockRow, ClockRow, Commit, LogRow, RecordsRow, SnapshotRow
 from anabranch.region.engine.settings import Settings
 from anabranch.region.storage import log, schema
 from anabranch.region.storage.log import LogSize, OldRow
@@ -37,11 +37,11 @@ class Story:
             self.database.execute(table)
         self.vector: dict[int, int] = {}
         self.position = 0
-        self.rows: list[Row] = []
+        self.rows: list[LogRow] = []
         self.floor: dict[int, int] = {}
         self.snapshot = 0
 
-    def row(self, kind: str, origin: int, count: int) -> Row:
+    def row(self, kind: str, origin: int, count: int) -> LogRow:
         self.position += 1
         if kind == "records":
             return RecordsRow(self.position, 1, b"r" * count)

@@ -68,7 +68,7 @@ def test_a_commit_that_fails_and_works_again() -> None:
     net.run(50)
     events(us)
     us.run("XADD", "x", "*", "f", "v")
-    us.engine.want_commit()
+    us.engine.disk.want_commit()
     for _ in range(2):
         transaction = us.driver.step().transaction
         assert isinstance(transaction, DiskTransaction) and transaction.commit is not None
@@ -104,7 +104,7 @@ def test_a_snapshot_is_begun_and_joined() -> None:
     for n in range(50):
         us.run("XADD", "x", "*", "f", str(n))
         net.run(50)
-    us.engine.want_commit()
+    us.engine.disk.want_commit()
     net.run(5000)
     events(us)
     events(eu)

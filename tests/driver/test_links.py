@@ -9,9 +9,9 @@ import pytest
 
 from anabranch.crdt.encoding import Reader
 from anabranch.crdt.gossip import StartAnswer, StartQuestion
-from anabranch.region.config import ConfigError
 from anabranch.region.engine.lifecycle import SERVING, STARTING
 from anabranch.region.engine.replies import ReplyLater
+from anabranch.region.option_values import ConfigError
 from tests.driver.regions import Net, Place, SetClock
 
 PAIR = {"us": 1, "eu": 2}

@@ -17,13 +17,13 @@ from pathlib import Path
 
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.replies import NoReply, Reply, ReplyLater
-from anabranch.region.engine.rows import Row
+from anabranch.region.engine.rows import LogRow
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings
 from anabranch.region.resp.encoder import encode
 from tests.differential.replies import read, show
 from tests.differential.script import split
-from tests.support.engines import answer_questions, single
+from tests.support.engines import answer_questions, execute, single
 
 HERE = Path(__file__).parent
 FOLDERS = [HERE.parent / "differential" / "cases", HERE / "cases"]
@@ -45,27 +45,27 @@ class Player:
         self.sessions: dict[str, Session] = {}
         self.said: list[str] = []
         # The log, which answers CRDT.EXPLAIN, CRDT.HISTORY and CRDT.EFFECTS.
-        self.rows: list[Row] = []
+        self.rows: list[LogRow] = []
 
     def session(self, name: str) -> Session:
         if name not in self.sessions:
             port = 50000 + len(self.sessions)
-            self.sessions[name] = self.engine.connect(
+            self.sessions[name] = self.engine.clients.connect(
                 f"127.0.0.1:{port}", "127.0.0.1:7001", self.now_ms
             )
             if self.protocol == 3:
-                self.engine.execute(self.sessions[name], [b"HELLO", b"3"], self.now_ms)
+                execute(self.engine, self.sessions[name], [b"HELLO", b"3"], self.now_ms)
         return self.sessions[name]
 
     def command(self, name: str, words: list[bytes]) -> list[str]:
         """What is answered: to this command, and by it to others that wait."""
         session = self.session(name)
         if session.waiting:
-            self.engine.disconnect(session)
+            self.engine.clients.disconnect(session)
             del self.sessions[name]
             session = self.session(name)
         self.now_ms += 1
-        reply = self.engine.execute(session, words, self.now_ms)
+        reply = execute(self.engine, session, words, self.now_ms)
         self.said = []
         self._take(name, reply)
         self._step()
@@ -81,15 +81,15 @@ class Player:
 
     def _step(self) -> None:
         self.engine.tick(self.now_ms)
-        commit = self.engine.take_commit(self.now_ms)
+        commit = self.engine.disk.take_commit(self.now_ms)
         if commit is not None:
             self.rows += commit.rows
-            self.engine.committed(self.now_ms)
+            self.engine.disk.committed(self.now_ms)
         answer_questions(self.engine, self.rows)
-        for answer in self.engine.take_replies():
+        for answer in self.engine.clients.take_replies():
             name = next((name for name, one in self.sessions.items() if one is answer.session), "?")
             self._take(name, answer.reply)
-        for session_id in self.engine.take_sessions_to_close():
+        for session_id in self.engine.clients.take_sessions_to_close():
             names = [
                 name for name, session in self.sessions.items() if session.session_id == session_id
             ]

@@ -7,6 +7,7 @@ import pytest
 from anabranch.region.resp.encoder import encode
 from tests.differential.script import split
 from tests.engine.recording import Player
+from tests.support.engines import execute
 
 
 def said(*lines: str) -> str:
@@ -45,7 +46,7 @@ def test_what_was_delivered_just_now_is_pending() -> None:
     for line in ("XADD s 1-1 f v", "XGROUP CREATE s g 0"):
         player.command("a", split(line))
     session = player.session("a")
-    player.engine.execute(session, split("XREADGROUP GROUP g c STREAMS s >"), player.now_ms)
+    execute(player.engine, session, split("XREADGROUP GROUP g c STREAMS s >"), player.now_ms)
     out: list[bytes] = []
-    encode(player.engine.execute(session, split("XPENDING s g - + 10"), player.now_ms), 2, out)
+    encode(execute(player.engine, session, split("XPENDING s g - + 10"), player.now_ms), 2, out)
     assert b"".join(out).startswith(b"*1\r\n"), "idle for 0 ms"

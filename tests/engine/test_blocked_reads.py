@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from tests.support.engine_cluster import Place, cluster
+from tests.support.engines import execute
 
 
 def blocked(place: Place, *words: str) -> int:
     """A client of its own sends a read that blocks. Returns the id of its session."""
-    place.session = place.engine.connect("test", "test", place.now_ms)
+    place.session = place.engine.clients.connect("test", "test", place.now_ms)
     number = place.session.session_id
     place(*words)
-    place.session = place.engine.connect("test", "test", place.now_ms)
+    place.session = place.engine.clients.connect("test", "test", place.now_ms)
     return number
 
 
 def answered(place: Place) -> list[int]:
-    return [late.session.session_id for late in place.engine.take_replies()]
+    return [late.session.session_id for late in place.engine.clients.take_replies()]
 
 
 def test_flushall_answers_readers_in_the_order_in_which_they_blocked() -> None:
@@ -69,7 +70,7 @@ def test_a_read_that_was_answered_leaves_the_next_one_of_its_client_alone() -> N
     (us,) = cluster(1)
     us("XREAD", "BLOCK", "100", "STREAMS", "s", "$")
     reader = us.session
-    us.session = us.engine.connect("test", "test", us.now_ms)
+    us.session = us.engine.clients.connect("test", "test", us.now_ms)
     us.ok("XADD", "s", "*", "f", "v")
     assert answered(us) == [reader.session_id]
     us.session = reader
@@ -83,7 +84,7 @@ def test_a_read_that_was_answered_leaves_the_next_one_of_its_client_alone() -> N
 def test_reads_that_were_answered_long_before_their_deadline_are_not_kept() -> None:
     """A consumer that waits for an hour, and gets an entry a thousand times."""
     (us,) = cluster(1)
-    reader, writer = us.session, us.engine.connect("test", "test", us.now_ms)
+    reader, writer = us.session, us.engine.clients.connect("test", "test", us.now_ms)
     for _ in range(1000):
         us.session = reader
         us("XREAD", "BLOCK", "3600000", "STREAMS", "s", "$")
@@ -111,7 +112,7 @@ def test_a_region_is_quiet_unless_a_deadline_is_near() -> None:
 def test_a_region_with_work_for_its_ticks_is_not_quiet() -> None:
     (us,) = cluster(1)
     us.engine.tick(us.now_ms)
-    us.engine.execute(us.session, [b"XADD", b"s", b"*", b"f", b"v"], us.now_ms)
+    execute(us.engine, us.session, [b"XADD", b"s", b"*", b"f", b"v"], us.now_ms)
     assert not us.engine.is_quiet(20)  # It has to be committed.
     us.commit()
     assert not us.engine.is_quiet(20)  # The key has to be counted.

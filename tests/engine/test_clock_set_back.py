@@ -20,12 +20,12 @@ def test_time_outs_and_rounds_go_on_when_the_clock_was_set_back() -> None:
     us.at(6_400_000)
     assert isinstance(us("XREAD", "BLOCK", "100", "STREAMS", "x", "$"), ReplyLater)
     us.at(6_400_101)
-    assert len(us.engine.take_replies()) == 1
+    assert len(us.engine.clients.take_replies()) == 1
     us.ok("XADD", "x", "*", "f", "1")
-    assert not us.engine.wants_commit(6_400_102)
-    assert us.engine.wants_commit(6_401_200)  # everysec
-    us.engine.receiver_opened(2)
-    assert us.engine.wants_commit(6_401_201)  # a round is due
+    assert not us.engine.disk.wants_commit(6_400_102)
+    assert us.engine.disk.wants_commit(6_401_200)  # everysec
+    us.engine.peers.links.receiver_opened(2)
+    assert us.engine.disk.wants_commit(6_401_201)  # a round is due
     assert us.engine.state.clock.now_ms == 10_000_010
 
 
@@ -40,4 +40,4 @@ def test_a_start_ends_after_its_patience_on_a_clock_that_was_set_back() -> None:
     assert isinstance(us("XADD", "x", "*", "f", "2"), ReplyLater)
     us.at(6_400_001)
     us.at(6_402_002)
-    assert len(us.engine.take_replies()) == 1
+    assert len(us.engine.clients.take_replies()) == 1

@@ -9,7 +9,7 @@ from anabranch.region.engine.replies import REPLY_LATER, ErrorReply
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings
 from tests.support.engine_cluster import carry, cluster
-from tests.support.engines import single
+from tests.support.engines import execute, single
 
 
 def region(**settings: str) -> tuple[Engine, Session]:
@@ -17,29 +17,29 @@ def region(**settings: str) -> tuple[Engine, Session]:
     engine = single(1, 1000, Settings({"appendfsync": "no"}))
     for name, value in settings.items():
         engine.settings.set(name.replace("_", "-"), value)
-    session = engine.connect("127.0.0.1:5", "127.0.0.1:7", 1000)
+    session = engine.clients.connect("127.0.0.1:5", "127.0.0.1:7", 1000)
     add(engine, session)
     commit(engine, 1000)
     return engine, session
 
 
 def add(engine: Engine, session: Session, now_ms: int = 1000) -> None:
-    engine.execute(session, [b"XADD", b"s", b"*", b"f", b"v"], now_ms)
+    execute(engine, session, [b"XADD", b"s", b"*", b"f", b"v"], now_ms)
 
 
 def commit(engine: Engine, now_ms: int) -> None:
-    taken = engine.take_commit(now_ms)
+    taken = engine.disk.take_commit(now_ms)
     assert taken is not None
-    engine.committed(now_ms)
+    engine.disk.committed(now_ms)
 
 
 def test_without_anybody_waiting_a_full_block_is_what_wants_one() -> None:
     engine, session = region(crdt_block_max_bytes="100")
     add(engine, session)
-    assert not engine.wants_commit(1000)
+    assert not engine.disk.wants_commit(1000)
     for _ in range(20):
         add(engine, session)
-    assert engine.wants_commit(1000)
+    assert engine.disk.wants_commit(1000)
 
 
 def test_under_everysec_the_oldest_change_waits_for_a_second() -> None:
@@ -48,8 +48,8 @@ def test_under_everysec_the_oldest_change_waits_for_a_second() -> None:
     for first_ms in (2000, 5000):
         add(engine, session, first_ms)
         add(engine, session, first_ms + 600)
-        assert not engine.wants_commit(first_ms + 999)
-        assert engine.wants_commit(first_ms + 1000)
+        assert not engine.disk.wants_commit(first_ms + 999)
+        assert engine.disk.wants_commit(first_ms + 1000)
         commit(engine, first_ms + 1000)
 
 
@@ -60,35 +60,35 @@ def test_what_is_said_of_the_disk_wants_one() -> None:
     it.
     """
     for ask in (
-        lambda engine, _: engine.attest(False, 1001),
-        lambda engine, session: engine.execute(session, [b"CRDT.VECTOR"], 1001),
+        lambda engine, _: engine.peers.attest(False, 1001),
+        lambda engine, session: execute(engine, session, [b"CRDT.VECTOR"], 1001),
     ):
         engine, session = region()
         add(engine, session)
-        assert not engine.wants_commit(1001)
+        assert not engine.disk.wants_commit(1001)
         ask(engine, session)
-        assert engine.wants_commit(1001)
+        assert engine.disk.wants_commit(1001)
 
 
 def test_who_hung_up_is_not_answered() -> None:
     engine, session = region()
-    other = engine.connect("127.0.0.1:6", "127.0.0.1:7", 1000)
+    other = engine.clients.connect("127.0.0.1:6", "127.0.0.1:7", 1000)
     add(engine, session)
-    assert engine.execute(session, [b"CRDT.VECTOR"], 1001) is REPLY_LATER
-    assert engine.execute(other, [b"CRDT.VECTOR"], 1001) is REPLY_LATER
-    engine.disconnect(session)
+    assert execute(engine, session, [b"CRDT.VECTOR"], 1001) is REPLY_LATER
+    assert execute(engine, other, [b"CRDT.VECTOR"], 1001) is REPLY_LATER
+    engine.clients.disconnect(session)
     commit(engine, 1002)
-    assert [answer.session for answer in engine.take_replies()] == [other]
+    assert [answer.session for answer in engine.clients.take_replies()] == [other]
 
 
 def test_wait_answers_at_once_if_enough_peers_have_the_writes() -> None:
     us, eu, _ = cluster(3)
-    assert us.engine.execute(us.session, [b"WAIT", b"2", b"1000"], us.now_ms) == 2
+    assert execute(us.engine, us.session, [b"WAIT", b"2", b"1000"], us.now_ms) == 2
     us.ok("XADD", "s", "*", "f", "v")
-    assert us.engine.execute(us.session, [b"WAIT", b"1", b"1000"], us.now_ms) is REPLY_LATER
+    assert execute(us.engine, us.session, [b"WAIT", b"1", b"1000"], us.now_ms) is REPLY_LATER
     carry(us, eu)
-    us.engine.acknowledged(2, dict(eu.engine.disk_vector), us.now_ms)
-    assert us.engine.execute(us.session, [b"WAIT", b"1", b"1000"], us.now_ms) == 1
+    us.engine.peers.acknowledged(2, dict(eu.engine.disk_vector), us.now_ms)
+    assert execute(us.engine, us.session, [b"WAIT", b"1", b"1000"], us.now_ms) == 1
 
 
 def test_a_commit_carries_the_clock_of_its_last_row() -> None:
@@ -115,18 +115,18 @@ def test_a_round_is_over_when_all_who_receive_have_acknowledged_it() -> None:
     assert us("CRDT.SYNC", "5000") is REPLY_LATER
     us.at(us.now_ms + 1)
     us.commit()
-    assert us.engine.take_replies() == []
+    assert us.engine.clients.take_replies() == []
     for peer in (2, 3):
-        us.engine.receiver_opened(peer)
-    us.engine.acknowledged(2, {}, us.now_ms)
+        us.engine.peers.links.receiver_opened(peer)
+    us.engine.peers.acknowledged(2, {}, us.now_ms)
     us.commit()
-    us.engine.acknowledged(2, us.engine.vector, us.now_ms)
+    us.engine.peers.acknowledged(2, us.engine.vector, us.now_ms)
     us.at(us.now_ms + 10)
     us.commit()
-    assert us.engine.take_replies() == [], "ap has not"
-    us.engine.acknowledged(3, us.engine.vector, us.now_ms)
+    assert us.engine.clients.take_replies() == [], "ap has not"
+    us.engine.peers.acknowledged(3, us.engine.vector, us.now_ms)
     us.at(us.now_ms + 10)
-    assert [answer.reply for answer in us.engine.take_replies()] == [1]
+    assert [answer.reply for answer in us.engine.clients.take_replies()] == [1]
 
 
 def test_a_snapshot_holds_whole_blocks() -> None:
@@ -137,9 +137,9 @@ def test_a_snapshot_holds_whole_blocks() -> None:
     """
     us, eu = cluster(2, appendfsync="no")
     us.ok("XADD", "s", "*", "f", "1")
-    cut = us.engine.snapshot_cut()
+    cut = us.engine.peers.snapshots.cut()
     us.commit()
-    eu.engine.join(list(cut.chunks(1 << 16)), 1, eu.now_ms)
+    eu.engine.peers.snapshots.join(list(cut.chunks(1 << 16)), 1, eu.now_ms)
     us.ok("XADD", "s", "*", "f", "2")
     carry(us, eu)
     assert eu.ids("s") == us.ids("s") and len(us.ids("s")) == 2
@@ -149,15 +149,15 @@ def test_a_snapshot_holds_whole_blocks() -> None:
 def test_a_writer_who_waits_for_others_can_be_unblocked(how: str, reply: object) -> None:
     us = cluster(2)[0]
     us.ok("XADD", "s", "*", "f", "1")
-    other = us.engine.connect("127.0.0.1:9", "127.0.0.1:7", us.now_ms)
+    other = us.engine.clients.connect("127.0.0.1:9", "127.0.0.1:7", us.now_ms)
     assert us("WAIT", "1", "0") is REPLY_LATER
     number = next(
         session.session_id for session in us.engine.state.sessions.values() if session.waiting
     )
     words = [b"CLIENT", b"UNBLOCK", b"%d" % number, *([how.encode()] if how else [])]
-    assert us.engine.execute(other, words, us.now_ms) == 1
+    assert execute(us.engine, other, words, us.now_ms) == 1
     us.at(us.now_ms + 1)
-    answers = [answer.reply for answer in us.engine.take_replies()]
+    answers = [answer.reply for answer in us.engine.clients.take_replies()]
     assert len(answers) == 1
     first = answers[0]
     assert first.message.startswith(str(reply)) if isinstance(first, ErrorReply) else first == reply

@@ -19,7 +19,7 @@ from anabranch.region.engine.replies import (
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings
 from anabranch.region.resp.encoder import encode
-from tests.support.engines import single
+from tests.support.engines import execute, single
 
 
 class Client:
@@ -27,10 +27,10 @@ class Client:
 
     def __init__(self, engine: Engine, address: str = "127.0.0.1:50000") -> None:
         self.engine = engine
-        self.session: Session = engine.connect(address, "127.0.0.1:7001", 1000)
+        self.session: Session = engine.clients.connect(address, "127.0.0.1:7001", 1000)
 
     def __call__(self, text: str, now_ms: int = 1000) -> Reply:
-        return listed(self.engine.execute(self.session, text.encode().split(), now_ms))
+        return listed(execute(self.engine, self.session, text.encode().split(), now_ms))
 
 
 def text_of(reply: Reply) -> str:
@@ -192,11 +192,11 @@ def test_client_list_has_a_line_for_each(client: Client) -> None:
 def test_kill_by_filters(client: Client) -> None:
     others = [Client(client.engine, f"127.0.0.1:{50001 + number}") for number in range(3)]
     assert client("CLIENT KILL ADDR 127.0.0.1:50001 TYPE normal USER default") == 1
-    assert client.engine.take_sessions_to_close() == [others[0].session.session_id]
+    assert client.engine.clients.take_sessions_to_close() == [others[0].session.session_id]
     assert client("CLIENT KILL MAXAGE 2", 1500) == 0
     assert client("CLIENT KILL ID 4 LADDR 127.0.0.1:7002", 1500) == 0
     assert client("CLIENT KILL 127.0.0.1:50002") is OK
-    assert client.engine.take_sessions_to_close() == [others[1].session.session_id]
+    assert client.engine.clients.take_sessions_to_close() == [others[1].session.session_id]
     assert client("CLIENT KILL MAXAGE 2 SKIPME no", 4000) == 4
     assert client.session.closing
 
@@ -320,7 +320,7 @@ def test_config_set_refuses_more_clients_than_the_system_allows(client: Client) 
 def test_what_never_changes_may_be_set_to_what_it_is(client: Client) -> None:
     assert client("CONFIG SET appendonly yes databases 1 maxmemory 0") is OK
     assert client("CONFIG SET crdt-slice-max-bytes 1mb crdt-start-patience-ms 2000") is OK
-    assert client.engine.execute(client.session, [b"CONFIG", b"SET", b"save", b""], 1000) is OK
+    assert execute(client.engine, client.session, [b"CONFIG", b"SET", b"save", b""], 1000) is OK
 
 
 def test_sizes_take_units(client: Client) -> None:

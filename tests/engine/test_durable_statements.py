@@ -5,6 +5,7 @@ from __future__ import annotations
 from anabranch.region.engine.replies import ErrorReply
 from anabranch.sim.twin.replies import shown
 from tests.support.engine_cluster import Place, cluster
+from tests.support.engines import execute
 
 
 def _clock_on_disk(place: Place) -> int:
@@ -23,7 +24,7 @@ def test_a_heartbeat_carries_no_clock_that_is_not_on_disk() -> None:
     us.ok("XADD", "x", "*", "f", "1")
     us.commit()
     us.now_ms = 60000
-    attestation = us.engine.attest(False, us.now_ms)
+    attestation = us.engine.peers.attest(False, us.now_ms)
     assert attestation.position <= us.engine.committed_position
     assert attestation.clock_ms <= _clock_on_disk(us)
 
@@ -37,7 +38,7 @@ def test_a_commit_speaks_of_the_clock_of_its_rows() -> None:
     us, eu = cluster(2)
     us.ok("XADD", "x", "*", "f", "1")
     us.commit()
-    eu.engine.merge(us.lacking({}), 1, 1500)
+    eu.engine.peers.merge(us.lacking({}), 1, 1500)
     eu.now_ms = 2400
     eu.commit()
     assert eu.engine.state.disk.clock_ms <= _clock_on_disk(eu)
@@ -51,9 +52,9 @@ def test_a_heartbeat_during_a_commit_speaks_of_that_commit() -> None:
     """S10.2: the same while a commit is under way: it is what the vector will be spoken of with."""
     us = cluster(2)[0]
     us.ok("XADD", "x", "*", "f", "1")
-    commit = us.engine.take_commit(1000)
+    commit = us.engine.disk.take_commit(1000)
     assert commit is not None
-    attestation = us.engine.attest(False, 5000)
+    attestation = us.engine.peers.attest(False, 5000)
     assert attestation.position == commit.position
     assert attestation.clock_ms <= commit.clock_ms
 
@@ -69,7 +70,7 @@ def test_a_clock_past_a_deadline_is_committed_and_said() -> None:
     us.commit()
     us.at(1200)
     us.commit()
-    assert us.engine.attest(False, 1200).clock_ms == 1200 == _clock_on_disk(us)
+    assert us.engine.peers.attest(False, 1200).clock_ms == 1200 == _clock_on_disk(us)
 
 
 def test_member_lost_is_answered_when_it_is_on_disk() -> None:
@@ -78,11 +79,11 @@ def test_member_lost_is_answered_when_it_is_on_disk() -> None:
     Otherwise the operator would find the region waiting again.
     """
     us = cluster(3)[0]
-    us.engine.execute(us.session, [b"CRDT.MEMBER", b"LOST", b"ap"], 2000)
-    assert not us.engine.take_replies()
+    execute(us.engine, us.session, [b"CRDT.MEMBER", b"LOST", b"ap"], 2000)
+    assert not us.engine.clients.take_replies()
     us.commit()
     assert us.meta["lost"] == b"3"
-    assert us.engine.take_replies()
+    assert us.engine.clients.take_replies()
 
 
 def test_a_read_that_is_refused_while_commits_fail_changes_nothing() -> None:
@@ -96,8 +97,8 @@ def test_a_read_that_is_refused_while_commits_fail_changes_nothing() -> None:
     us.ok("XGROUP", "CREATE", "x", "g", "0")
     us.ok("XGROUP", "CREATECONSUMER", "x", "g", "c")
     before = us.ok("XINFO", "STREAM", "x", "FULL")
-    assert us.engine.take_commit(us.now_ms) is not None
-    us.engine.commit_failed("disk full")
+    assert us.engine.disk.take_commit(us.now_ms) is not None
+    us.engine.disk.commit_failed("disk full")
     us.now_ms += 1000
     for words in (("XREADGROUP", "GROUP", "g", "c"), ("XREADGROUP", "GROUP", "g", "new")):
         reply = us(*words, "STREAMS", "x", ">")

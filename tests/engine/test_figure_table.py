@@ -32,9 +32,9 @@ def written() -> Place:
     us("NOSUCH")
     us.ok("PING")
     us.engine.statistics.count_time(b"ping", 1, 100)
-    us.engine.transaction_took("commit", 500)
+    us.engine.disk.transaction_took("commit", 500)
     us.engine.state.replication.count_sync_delay(2, 5)
-    us.engine.link_state(2, "up", "")
+    us.engine.peers.links.is_in_state(2, "up", "")
     us.ok("CONFIG", "SET", "crdt-metrics-streams-max", "5")
     return us
 
@@ -143,8 +143,8 @@ def test_a_region_is_ready_when_it_serves_and_has_what_others_have() -> None:
         return list(details["reasons"])
 
     assert reasons() == [], "a link that the region does not dial is not asked for"
-    us.engine.link_state(2, "up", "")
-    us.engine.link_state(3, "connecting", "")
+    us.engine.peers.links.is_in_state(2, "up", "")
+    us.engine.peers.links.is_in_state(3, "connecting", "")
     us.engine.tick(us.now_ms)
     assert reasons() == ["the link from ap is connecting"]
     us.now_ms += 20_000

@@ -50,15 +50,15 @@ def test_links_and_lags() -> None:
     tell(us, ap)
     reply: Any = us("CRDT.PEERS")
     assert [one.flat[5] for one in reply] == [b"none", b"none"]
-    us.engine.link_state(2, "up", "")
-    us.engine.receiver_opened(3)
+    us.engine.peers.links.is_in_state(2, "up", "")
+    us.engine.peers.links.receiver_opened(3)
     assert [metric(us, "peer_lag_effects", peer=peer) for peer in ("eu", "ap")] == [0, 2]
     assert metrics(us, "link_up") == {("eu",): 1}, "us does not dial ap"
     assert [metric(us, "link_receives", peer=peer) for peer in ("eu", "ap")] == [0, 1]
     assert [metric(ap, "behind_effects", peer=peer) for peer in ("us", "eu")] == [2, 0]
     us.ok("CRDT.LINK", "eu", "DOWN")
     assert metric(us, "link_up", peer="eu") == 0
-    us.engine.acknowledged(3, {1: 2}, us.now_ms)
+    us.engine.peers.acknowledged(3, {1: 2}, us.now_ms)
     assert metric(us, "peer_lag_effects", peer="ap") == 1
     fields = info(us)
     assert (fields["crdt_receivers"], fields["crdt_links_up"]) == ("1", "0")
@@ -70,7 +70,7 @@ def test_a_new_connection_does_not_make_a_peer_lag() -> None:
     us.ok("XADD", "s", "*", "f", "1")
     sync(us, eu)
     tell(eu, us)
-    us.engine.receiver_opened(2)
+    us.engine.peers.links.receiver_opened(2)
     reply: Any = us("CRDT.PEERS")
     assert dict(zip(reply[0].flat[::2], reply[0].flat[1::2], strict=True))[b"lag"] == 0
     assert metric(us, "peer_lag_effects", peer="eu") == 0
@@ -80,10 +80,10 @@ def test_peers_are_listed() -> None:
     us, eu, _ap = cluster(3)
     us.ok("XADD", "s", "*", "f", "1")
     sync(us, eu)
-    us.engine.link_state(2, "up", "")
-    us.engine.link_state(3, "refused", "cluster: another one")
-    us.engine.receiver_opened(2)
-    us.engine.acknowledged(2, {1: 1}, us.now_ms)
+    us.engine.peers.links.is_in_state(2, "up", "")
+    us.engine.peers.links.is_in_state(3, "refused", "cluster: another one")
+    us.engine.peers.links.receiver_opened(2)
+    us.engine.peers.acknowledged(2, {1: 1}, us.now_ms)
     us.ok("CRDT.LINK", "3", "DELAY", "50")
     us.ok("CRDT.LINK", "3", "LIMIT", "2000")
     us.ok("CRDT.MEMBER", "LOST", "ap")
@@ -116,9 +116,9 @@ def test_peers_are_listed() -> None:
     assert reply[1].flat[5] == b"down"  # type: ignore[index,union-attr]
     assert [
         (one.peer, one.action, one.delay_ms, one.limit_bytes_s)
-        for one in us.engine.take_link_requests()
+        for one in us.engine.peers.links.take_requests()
     ] == [(3, "DELAY", 50, 0), (3, "LIMIT", 50, 2000), (3, "DOWN", 50, 2000)]
-    assert us.engine.take_link_requests() == []
+    assert us.engine.peers.links.take_requests() == []
 
 
 @pytest.mark.parametrize("refused", ["-1", "3600001", "x"])
@@ -131,7 +131,7 @@ def test_a_refused_delay_changes_nothing(refused: str) -> None:
     us.ok("CRDT.LINK", "eu", "DELAY", "3600000")
     assert isinstance(us("CRDT.LINK", "eu", "DELAY", refused), ErrorReply)
     assert us.engine.state.peers.by_id[2].delay_ms == 3600000
-    assert [one.delay_ms for one in us.engine.take_link_requests()] == [3600000]
+    assert [one.delay_ms for one in us.engine.peers.links.take_requests()] == [3600000]
 
 
 @pytest.mark.parametrize("refused", ["-1", str((1 << 40) + 1), "x"])
@@ -140,15 +140,15 @@ def test_a_refused_limit_changes_nothing(refused: str) -> None:
     us.ok("CRDT.LINK", "eu", "LIMIT", "1000")
     assert isinstance(us("CRDT.LINK", "eu", "LIMIT", refused), ErrorReply)
     assert us.engine.state.peers.by_id[2].limit_bytes_s == 1000
-    assert [one.limit_bytes_s for one in us.engine.take_link_requests()] == [1000]
+    assert [one.limit_bytes_s for one in us.engine.peers.links.take_requests()] == [1000]
 
 
 def test_a_failed_commit_is_shown() -> None:
     us, _ = cluster(2)
     us.ok("XADD", "s", "*", "f", "1")
     assert metric(us, "commit_failed") == 0 and info(us)["aof_last_write_status"] == "ok"
-    assert us.engine.take_commit(us.now_ms) is not None
-    us.engine.commit_failed("disk full")
+    assert us.engine.disk.take_commit(us.now_ms) is not None
+    us.engine.disk.commit_failed("disk full")
     fields = info(us)
     assert metric(us, "commit_failed") == 1
     assert (fields["aof_last_write_status"], fields["crdt_state"], fields["crdt_commit_error"]) == (
@@ -229,18 +229,18 @@ def test_protocol_errors_are_counted() -> None:
         eu.commit()
     blocks = eu.lacking({})
     with pytest.raises(SyncGap):
-        us.engine.merge(blocks[1:], 2, us.now_ms)
+        us.engine.peers.merge(blocks[1:], 2, us.now_ms)
     forged = Block(2, 1, 1, blocks[0].body, bytes(16))
     with pytest.raises(ChainForked):
-        us.engine.merge([forged], 2, us.now_ms)
+        us.engine.peers.merge([forged], 2, us.now_ms)
     for reason in ("gap", "forked", "cluster"):
-        us.engine.link_refused(reason)
+        us.engine.peers.links.refused(reason)
     assert (metric(us, "crdt_gaps"), metric(us, "crdt_forks")) == (1, 1)
-    us.engine.merge(blocks, 2, us.now_ms)
+    us.engine.peers.merge(blocks, 2, us.now_ms)
     us.commit()
-    us.engine.compare_digest(dict(us.engine.vector), bytes(16))
+    us.engine.peers.compare_digest(dict(us.engine.vector), bytes(16))
     assert metric(us, "crdt_divergence") == 1
-    us.engine.compare_digest({2: 1}, bytes(16))
-    us.engine.compare_digest(dict(us.engine.vector), b"")
-    us.engine.compare_digest(dict(us.engine.vector), us.engine.keyspace.digest())
+    us.engine.peers.compare_digest({2: 1}, bytes(16))
+    us.engine.peers.compare_digest(dict(us.engine.vector), b"")
+    us.engine.peers.compare_digest(dict(us.engine.vector), us.engine.keyspace.digest())
     assert metric(us, "crdt_divergence") == 1

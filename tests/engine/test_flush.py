@@ -5,6 +5,7 @@ from __future__ import annotations
 from anabranch.region.engine.replies import NULL_ARRAY, ReplyLater
 from tests.engine.test_random_histories import counted
 from tests.support.engine_cluster import Place, carry, cluster, code
+from tests.support.engines import execute
 
 
 def filled(us: Place) -> None:
@@ -59,17 +60,17 @@ def test_both_regions_have_equal_digests() -> None:
 def test_readers_and_watchers_notice() -> None:
     us = cluster(2)[0]
     filled(us)
-    reader = us.engine.connect("test", "test", us.now_ms)
+    reader = us.engine.clients.connect("test", "test", us.now_ms)
     words = [b"XREADGROUP", b"GROUP", b"g", b"d", b"BLOCK", b"0", b"STREAMS", b"jobs", b">"]
-    assert isinstance(us.engine.execute(reader, words, us.now_ms), ReplyLater)
-    watcher = us.engine.connect("test", "test", us.now_ms)
-    us.engine.execute(watcher, [b"WATCH", b"pairs"], us.now_ms)
+    assert isinstance(execute(us.engine, reader, words, us.now_ms), ReplyLater)
+    watcher = us.engine.clients.connect("test", "test", us.now_ms)
+    execute(us.engine, watcher, [b"WATCH", b"pairs"], us.now_ms)
     us.ok("FLUSHALL")
     us.commit()
-    (answer,) = [one for one in us.engine.take_replies() if one.session is reader]
+    (answer,) = [one for one in us.engine.clients.take_replies() if one.session is reader]
     assert code(answer.reply) == "NOGROUP"
-    us.engine.execute(watcher, [b"MULTI"], us.now_ms)
-    assert us.engine.execute(watcher, [b"EXEC"], us.now_ms) is NULL_ARRAY
+    execute(us.engine, watcher, [b"MULTI"], us.now_ms)
+    assert execute(us.engine, watcher, [b"EXEC"], us.now_ms) is NULL_ARRAY
 
 
 def test_a_restart_after_a_flush_finds_nothing() -> None:

@@ -85,9 +85,9 @@ def test_a_snapshot_tells_up_to_where_a_log_was_trimmed() -> None:
     for _ in range(3):
         us.ok("XADD", "s", "*", "f", "v")
     us.ok("XTRIM", "s", "MAXLEN", "1")
-    cut = us.engine.snapshot_cut()
+    cut = us.engine.peers.snapshots.cut()
     us.commit()
-    eu.engine.join(list(cut.chunks(1 << 16)), 1, eu.now_ms)
+    eu.engine.peers.snapshots.join(list(cut.chunks(1 << 16)), 1, eu.now_ms)
     eu.commit()
     missed = [plain(place("CRDT.NODES", "s", "us", "0", "3"))[:2] for place in (us, eu)]
     assert missed == [[3, 2]] * 2
@@ -104,12 +104,12 @@ def test_a_snapshot_with_an_unchanged_deadline_wakes_no_reader() -> None:
     sync(us, eu)
     assert read(eu) == ["110-1"]
     eu("XREADGROUP", "GROUP", "g", "alice", "BLOCK", "0", "STREAMS", "s", ">")
-    eu.session = eu.engine.connect("test", "test", eu.now_ms)
+    eu.session = eu.engine.clients.connect("test", "test", eu.now_ms)
     us.ok("XADD", "other", "*", "f", "v")
-    cut = us.engine.snapshot_cut()
+    cut = us.engine.peers.snapshots.cut()
     us.commit()
     eu.at(eu.now_ms + 500)
-    eu.engine.join(list(cut.chunks(1 << 16)), 1, eu.now_ms)
+    eu.engine.peers.snapshots.join(list(cut.chunks(1 << 16)), 1, eu.now_ms)
     eu.commit()
     (consumer,) = plain(eu("XINFO", "CONSUMERS", "s", "g"), "utf-8")
     assert consumer["idle"] == 500
@@ -131,10 +131,10 @@ def test_a_snapshot_changes_the_keys_that_differ() -> None:
     us.ok("XDEL", "removed", us.ids("removed")[0])
     us.ok("XTRIM", "trimmed", "MAXLEN", "1")
     us.ok("XGROUP", "CREATE", "group", "g", "0")
-    cut = us.engine.snapshot_cut()
+    cut = us.engine.peers.snapshots.cut()
     us.commit()
     eu.engine.keyspace.dirty.clear()
-    eu.engine.join(list(cut.chunks(1 << 16)), 1, eu.now_ms)
+    eu.engine.peers.snapshots.join(list(cut.chunks(1 << 16)), 1, eu.now_ms)
     eu.commit()
     assert sorted(eu.engine.keyspace.dirty) == sorted(key.encode() for key in keys[1:])
     assert eu.digest() == us.digest()
@@ -153,9 +153,9 @@ def test_a_snapshot_brings_the_removals_of_a_flush() -> None:
     eu.ok("XADD", "k", "*", "f", "v")
     us.ok("FLUSHALL")
     carry(eu, us)
-    cut = us.engine.snapshot_cut()
+    cut = us.engine.peers.snapshots.cut()
     us.commit()
-    eu.engine.join(list(cut.chunks(1 << 16)), 1, eu.now_ms)
+    eu.engine.peers.snapshots.join(list(cut.chunks(1 << 16)), 1, eu.now_ms)
     eu.commit()
     assert len(us.ids("k")) == 1 and eu.ids("k") == us.ids("k")
     assert eu.digest() == us.digest()
@@ -173,9 +173,9 @@ def test_a_snapshot_does_not_bring_back_a_pair_that_was_collected_here() -> None
     eu.at(eu.now_ms + 2000)
     assert not eu.engine.keyspace.keys[b"s"].pairs
     us.ok("XADD", "s", "*", "f", "v")
-    cut = us.engine.snapshot_cut()
+    cut = us.engine.peers.snapshots.cut()
     us.commit()
-    eu.engine.join(list(cut.chunks(1 << 16)), 1, eu.now_ms)
+    eu.engine.peers.snapshots.join(list(cut.chunks(1 << 16)), 1, eu.now_ms)
     eu.commit()
     assert len(eu.ids("s")) == 2
     eu.ok("XADD", "s", "IDMP", "p", "1", "*", "f", "v")
@@ -196,7 +196,7 @@ def test_a_start_announces_what_was_acknowledged_before_it() -> None:
     # As the checkpoint has it.
     us.engine.keyspace.acknowledgeable.clear()
     us.engine = Engine(us.engine.state)
-    us.engine.receiver_opened(2)
+    us.engine.peers.links.receiver_opened(2)
     us.at(us.now_ms + 1000)
     us.commit()
     assert us.engine.vector[1] == issued + 1

@@ -8,6 +8,7 @@ import pytest
 
 from anabranch.region.engine.replies import ErrorReply
 from tests.study.test_explanation import Cluster
+from tests.support.engines import execute
 
 
 def groups(cluster: Cluster, name: str, *words: str) -> dict[str, Any]:
@@ -90,5 +91,5 @@ def test_tombstones_of_a_group_of_all_groups_and_of_a_flush(cluster: Cluster) ->
 def test_mistakes(cluster: Cluster, words: list[str], error: str) -> None:
     region = cluster.regions["us"]
     argv = [word.encode() for word in ("CRDT.GROUPS", "k", *words)]
-    reply = region.engine.execute(region.session, argv, cluster.clock.wall_ms)
+    reply = execute(region.engine, region.session, argv, cluster.clock.wall_ms)
     assert isinstance(reply, ErrorReply) and reply.message == error

@@ -128,11 +128,11 @@ def test_while_commits_fail_a_loser_goes_in_the_commit_that_merges_the_winner() 
     us, eu = cluster(2)
     winner, _ = _add(us), _add(eu)
     us.commit()
-    failing = eu.engine.take_commit(eu.now_ms)
+    failing = eu.engine.disk.take_commit(eu.now_ms)
     assert failing is not None
-    eu.engine.commit_failed("disk full")
-    eu.engine.merge(us.lacking({}), 1, eu.now_ms)
-    eu.engine.committed(eu.now_ms)
+    eu.engine.disk.commit_failed("disk full")
+    eu.engine.peers.merge(us.lacking({}), 1, eu.now_ms)
+    eu.engine.disk.committed(eu.now_ms)
     commit = eu.commit()
     assert commit is not None and commit.vector == {1: 1, 2: 2}
     assert eu.ids("x") == [winner]
@@ -173,9 +173,9 @@ def _forgotten_early(place: Place) -> int:
 
 
 def _take_snapshot(source: Place, target: Place) -> None:
-    cut = source.engine.snapshot_cut()
+    cut = source.engine.peers.snapshots.cut()
     source.commit()
-    target.engine.join(list(cut.chunks(100)), source.region_id, target.now_ms)
+    target.engine.peers.snapshots.join(list(cut.chunks(100)), source.region_id, target.now_ms)
     target.commit()
 
 
@@ -185,13 +185,13 @@ def _exchange(us: Place, eu: Place, way: str) -> None:
         us.commit()
         eu.commit()
         from_us, from_eu = us.lacking(eu.engine.vector), eu.lacking(us.engine.vector)
-        eu.engine.merge(from_us, us.region_id, eu.now_ms)
-        us.engine.merge(from_eu, eu.region_id, us.now_ms)
+        eu.engine.peers.merge(from_us, us.region_id, eu.now_ms)
+        us.engine.peers.merge(from_eu, eu.region_id, us.now_ms)
     else:
-        cut = us.engine.snapshot_cut()
+        cut = us.engine.peers.snapshots.cut()
         us.commit()
         _take_snapshot(eu, us)
-        eu.engine.join(list(cut.chunks(100)), us.region_id, eu.now_ms)
+        eu.engine.peers.snapshots.join(list(cut.chunks(100)), us.region_id, eu.now_ms)
     us.commit()
     eu.commit()
 

@@ -14,7 +14,7 @@ from anabranch.region.engine.replies import ErrorReply, MapReply, NoReply, Reply
 from anabranch.region.engine.settings import Settings
 from anabranch.region.live.http import _Figures
 from tests.engine.test_connection import Client, pairs_of, text_of
-from tests.support.engines import single
+from tests.support.engines import execute, single
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_role_and_lastsave_agree_with_info(client: Client) -> None:
     assert fields_of(client, "replication")["master_repl_offset"] == "1"
     assert fields_of(client, "persistence")["rdb_last_save_time"] == str(client("LASTSAVE"))
     client("PING", 9_000_000)
-    client.engine.checkpointed(1)
+    client.engine.disk.checkpointed(1)
     assert client("LASTSAVE", 9_000_000) == 9_000
     assert fields_of(client, "persistence")["rdb_last_save_time"] == "9000"
 
@@ -116,7 +116,7 @@ def test_counters(client: Client) -> None:
     client("XADD s")
     client("NOSUCH")
     client("PEXPIRE s 100000")
-    client.engine.execute(client.session, b"XREADGROUP GROUP g c STREAMS s >".split(), 1000)
+    execute(client.engine, client.session, b"XREADGROUP GROUP g c STREAMS s >".split(), 1000)
     fields = fields_of(client, "everything")
     assert (
         fields["cmdstat_xadd"]

@@ -101,7 +101,7 @@ def test_the_lags_of_two_regions() -> None:
     us, eu = cluster(2)
     us.ok("XADD", "s", "*", "f", "1")
     sync(us, eu)
-    us.engine.link_state(2, "up", "")
+    us.engine.peers.links.is_in_state(2, "up", "")
     pass_time(us, 1000)
     tell(eu, us)
     pass_time(us, 200)
@@ -121,7 +121,7 @@ def test_the_lags_of_two_regions() -> None:
     assert 500 <= behind_ms(us.engine.state, 2) <= 700
     carry(eu, us)
     assert behind_ms(us.engine.state, 2) == 0
-    us.engine.link_state(2, "connecting", "lost")
+    us.engine.peers.links.is_in_state(2, "connecting", "lost")
     pass_time(us, 2000)
     assert 1800 <= behind_ms(us.engine.state, 2) <= 2100
     us.ok("CRDT.MEMBER", "LOST", "eu")

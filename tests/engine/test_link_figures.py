@@ -16,9 +16,9 @@ OF_LINKS = (
 def test_a_line_of_regions_has_no_link_that_is_down() -> None:
     """A link that was never dialled was shown as down, and an alert fired for ever."""
     us, _eu, _ap = cluster(3)
-    us.engine.link_state(2, "connecting", "")
+    us.engine.peers.links.is_in_state(2, "connecting", "")
     assert metrics(us, "link_up") == {("eu",): 0}
-    us.engine.link_state(2, "up", "")
+    us.engine.peers.links.is_in_state(2, "up", "")
     assert metrics(us, "link_up") == {("eu",): 1}
     us.ok("CRDT.LINK", "eu", "DOWN")
     assert metrics(us, "link_up") == {("eu",): 0}
@@ -31,7 +31,7 @@ def test_a_lost_member_has_no_link_and_no_lag(name: str) -> None:
     us.ok("XADD", "s", "*", "f", "1")
     sync(us, eu, ap)
     for peer in (2, 3):
-        us.engine.link_state(peer, "up", "")
+        us.engine.peers.links.is_in_state(peer, "up", "")
     assert metrics(us, name).keys() == {("eu",), ("ap",)}
     us.ok("CRDT.MEMBER", "LOST", "ap")
     assert metrics(us, name).keys() == {("eu",)}
@@ -41,17 +41,17 @@ def test_a_delayed_link_is_behind_by_its_delay() -> None:
     us, eu = cluster(2)
     eu.ok("XADD", "s", "*", "f", "1")
     sync(us, eu)
-    us.engine.link_state(2, "up", "")
+    us.engine.peers.links.is_in_state(2, "up", "")
     us.ok("CRDT.LINK", "eu", "DELAY", "5000")
     assert metrics(us, "behind_seconds") == {("eu",): 5.0}
 
 
 def test_traffic_is_counted_by_peer_and_direction() -> None:
     us, _eu, _ap = cluster(3)
-    us.engine.message_sent(2, 100)
-    us.engine.message_sent(2, 20)
-    us.engine.message_received(3, 7)
-    us.engine.message_sent(99, 1)  # No member.
+    us.engine.peers.links.message_sent(2, 100)
+    us.engine.peers.links.message_sent(2, 20)
+    us.engine.peers.links.message_received(3, 7)
+    us.engine.peers.links.message_sent(99, 1)  # No member.
     nothing = {(peer, way): 0.0 for peer in ("eu", "ap") for way in ("sent", "received")}
     expected = {("eu", "sent"): 120.0, ("ap", "received"): 7.0}
     assert metrics(us, "sync_bytes_total") == {**nothing, **expected}
@@ -66,15 +66,15 @@ def test_a_round_ends_when_further_effects_are_reported() -> None:
     for _ in range(4):
         us.ok("XADD", "s", "*", "f", "1")
     for vector in ({1: 3}, {1: 3}, {1: 3, 2: 9}, {1: 4, 2: 9}):
-        us.engine.acknowledged(2, vector, us.now_ms)
+        us.engine.peers.acknowledged(2, vector, us.now_ms)
     assert metrics(us, "sync_rounds_total")["eu", "sent"] == 2, "its own effects do not count"
     us.ok("XADD", "s", "*", "f", "1")
     carry(us, eu)
     for _ in range(2):
-        eu.engine.reports_vector(1)
+        eu.engine.peers.links.reports_vector(1)
     eu.ok("XADD", "s", "*", "f", "1")
     eu.commit()
-    eu.engine.reports_vector(1)
+    eu.engine.peers.links.reports_vector(1)
     assert metrics(eu, "sync_rounds_total") == {("us", "sent"): 0, ("us", "received"): 1}
 
 

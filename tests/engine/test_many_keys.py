@@ -7,14 +7,14 @@ import pytest
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.replies import REPLY_LATER, ErrorReply, Reply
 from anabranch.region.engine.session import Session
-from tests.support.engines import single
+from tests.support.engines import execute, single
 
 KEYS = 5_000
 
 
 def filled() -> tuple[Engine, Session]:
     engine = single(1, 1000)
-    session = engine.connect("127.0.0.1:5", "127.0.0.1:7", 1000)
+    session = engine.clients.connect("127.0.0.1:5", "127.0.0.1:7", 1000)
     for number in range(KEYS):
         add(engine, session, number)
     commit(engine, 1000)
@@ -22,18 +22,18 @@ def filled() -> tuple[Engine, Session]:
 
 
 def add(engine: Engine, session: Session, number: int) -> None:
-    engine.execute(session, [b"XADD", b"key:%d" % number, b"*", b"f", b"v"], 1000)
+    execute(engine, session, [b"XADD", b"key:%d" % number, b"*", b"f", b"v"], 1000)
 
 
 def commit(engine: Engine, now_ms: int) -> None:
-    if engine.take_commit(now_ms) is not None:
-        engine.committed(now_ms)
+    if engine.disk.take_commit(now_ms) is not None:
+        engine.disk.committed(now_ms)
 
 
 def answer(engine: Engine, now_ms: int) -> bytes:
     """The digest that a client gets at this time, empty if it has to wait."""
     commit(engine, now_ms)
-    replies = engine.take_replies()
+    replies = engine.clients.take_replies()
     if not replies:
         return b""
     assert isinstance(replies[0].reply, bytes)
@@ -43,8 +43,8 @@ def answer(engine: Engine, now_ms: int) -> bytes:
 def test_a_digest_of_many_keys_is_made_in_slices() -> None:
     """Keys that change meanwhile are hashed again: the digest is that of its last moment."""
     engine, asking = filled()
-    writing = engine.connect("127.0.0.1:6", "127.0.0.1:7", 1000)
-    assert engine.execute(asking, [b"CRDT.DIGEST"], 1000) is REPLY_LATER
+    writing = engine.clients.connect("127.0.0.1:6", "127.0.0.1:7", 1000)
+    assert execute(engine, asking, [b"CRDT.DIGEST"], 1000) is REPLY_LATER
     ticks = 0
     told = b""
     while not told:
@@ -58,14 +58,14 @@ def test_a_digest_of_many_keys_is_made_in_slices() -> None:
     assert told == engine.keyspace.digest().hex().encode()
     # All is hashed now, but for what changed since.
     add(engine, writing, 7)
-    engine.execute(asking, [b"CRDT.DIGEST"], 2000)
+    execute(engine, asking, [b"CRDT.DIGEST"], 2000)
     assert answer(engine, 2000) == engine.keyspace.digest().hex().encode() != told
 
 
 def test_a_digest_comes_at_last_however_much_is_written() -> None:
     engine, asking = filled()
-    writing = engine.connect("127.0.0.1:6", "127.0.0.1:7", 1000)
-    engine.execute(asking, [b"CRDT.DIGEST"], 1000)
+    writing = engine.clients.connect("127.0.0.1:6", "127.0.0.1:7", 1000)
+    execute(engine, asking, [b"CRDT.DIGEST"], 1000)
     for tick in range(1, 5):
         for number in range(KEYS):
             add(engine, writing, number)
@@ -79,16 +79,16 @@ def test_a_flush_of_many_keys_is_noted_in_slices() -> None:
     """It is told at once by all that a client sees; checkpoint and memory follow."""
     engine, session = filled()
     keyspace = engine.keyspace
-    assert engine.execute(session, [b"DBSIZE"], 1000) == KEYS
+    assert execute(engine, session, [b"DBSIZE"], 1000) == KEYS
     keyspace.dirty.clear()
-    engine.execute(session, [b"FLUSHALL"], 1000)
+    execute(engine, session, [b"FLUSHALL"], 1000)
     assert keyspace.digest() == bytes(16) and not keyspace.keys and not keyspace.dirty
     assert keyspace.is_freeing()
     add(engine, session, 3)
     assert keyspace.digest() != bytes(16)
     engine.tick(1005)
     assert 0 < len(keyspace.dirty) < KEYS
-    assert engine.execute(session, [b"DBSIZE"], 1010) == 1
+    assert execute(engine, session, [b"DBSIZE"], 1010) == 1
     keyspace.free_some()
     assert len(keyspace.dirty) == KEYS and not keyspace.is_freeing()
 
@@ -104,7 +104,7 @@ def test_cursors_of_scan_are_numbers_that_every_client_keeps(count: int) -> None
     found: list[Reply] = []
     cursor = b"0"
     while True:
-        reply = engine.execute(session, [b"SCAN", cursor, b"COUNT", b"%d" % count], 1000)
+        reply = execute(engine, session, [b"SCAN", cursor, b"COUNT", b"%d" % count], 1000)
         assert isinstance(reply, list) and isinstance(reply[0], bytes)
         assert isinstance(reply[1], list)
         found += reply[1]
@@ -129,11 +129,11 @@ READS = [
 def test_a_look_at_a_plain_key_gives_it_no_rare_parts(command: str) -> None:
     """Their place takes nearly as much memory as all else of a small key, and would stay."""
     engine = single(1, 1000)
-    session = engine.connect("127.0.0.1:5", "127.0.0.1:7", 1000)
+    session = engine.clients.connect("127.0.0.1:5", "127.0.0.1:7", 1000)
     for _ in range(3):
-        engine.execute(session, b"XADD k * f v".split(), 1000)
+        execute(engine, session, b"XADD k * f v".split(), 1000)
     commit(engine, 1000)
-    reply = engine.execute(session, command.encode().split(), 1000)
+    reply = execute(engine, session, command.encode().split(), 1000)
     assert not (isinstance(reply, ErrorReply) and "unknown" in reply.message), reply.message
     engine.tick(2000)
     commit(engine, 2000)

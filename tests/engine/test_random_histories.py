@@ -76,14 +76,16 @@ class World:
         ask_start(source, target)
         ask_start(target, source)
         if self.chance.random() < 0.1 or not includes(target.engine.vector, self.floor(source)):
-            cut = source.engine.snapshot_cut()
+            cut = source.engine.peers.snapshots.cut()
             source.commit()
-            target.engine.join(list(cut.chunks(500)), source.region_id, target.now_ms)
+            target.engine.peers.snapshots.join(
+                list(cut.chunks(500)), source.region_id, target.now_ms
+            )
         else:
             blocks = source.lacking(target.engine.vector)
             if self.chance.random() < 0.3:
                 blocks = blocks[: self.chance.randint(0, len(blocks))]
-            target.engine.merge(blocks, source.region_id, target.now_ms)
+            target.engine.peers.merge(blocks, source.region_id, target.now_ms)
         if self.chance.random() < 0.7:
             target.commit()
         if self.chance.random() < 0.7:
@@ -103,7 +105,7 @@ class World:
         place = chance.choice(self.places)
         place.at(self.clock_ms + place.region_id * 7)
         if place.session.waiting:  # a client that waits for the end of the start, and is left to it
-            place.session = place.engine.connect("test", "test", place.now_ms)
+            place.session = place.engine.clients.connect("test", "test", place.now_ms)
         if chance.random() < 0.01:
             self.cut_off = chance.choice([0, 1, 2, 3])
         kind = chance.random()

@@ -26,7 +26,7 @@ def test_a_recovery_that_begins_during_the_start_is_durable() -> None:
     us.patience_ms = 1000
     us.restart(2000, backup)
     assert us.engine.state.lifecycle.state == STARTING
-    us.engine.peer_holds(2, eu.engine.disk_vector, 2001)
+    us.engine.peers.peer_holds(2, eu.engine.disk_vector, 2001)
     assert us.engine.state.lifecycle.state == RECOVERY
     us.commit()
     us.restart(3000)
@@ -66,7 +66,7 @@ def test_a_snapshot_with_own_effects_while_starting_begins_a_recovery() -> None:
     sync(us, eu)
     us.patience_ms = 1000
     us.restart(2000, 0)
-    us.engine.join(list(eu.engine.snapshot_cut().chunks(1 << 20)), 2, 2001)
+    us.engine.peers.snapshots.join(list(eu.engine.peers.snapshots.cut().chunks(1 << 20)), 2, 2001)
     assert us.engine.state.lifecycle.state == RECOVERY
     us.commit()
     assert int(us.meta["recovery"]) == us.engine.state.lifecycle.recovery > 0
@@ -143,7 +143,7 @@ def test_an_acknowledgement_of_own_effects_that_are_lost_begins_a_recovery() -> 
     us.restart(2000, 0)
     us.at(2000)
     assert us.engine.state.lifecycle.state == SERVING
-    us.engine.acknowledged(2, dict(eu.engine.disk_vector), 2001)
+    us.engine.peers.acknowledged(2, dict(eu.engine.disk_vector), 2001)
     assert us.engine.state.lifecycle.state == RECOVERY
     us.commit()
     assert int(us.meta["recovery"]) == us.engine.state.lifecycle.recovery > 0
@@ -157,7 +157,7 @@ def test_a_claim_of_a_lower_life_counts_for_nothing() -> None:
     us, eu = cluster(2)
     sync(us, eu)
     old = Heard(2, eu.engine.life - 1, True, {1: 50}, 900)
-    us.engine.hear(Gossip([old], [], []), us.now_ms)
+    us.engine.peers.hear(Gossip([old], [], []), us.now_ms)
     assert us.engine.state.lifecycle.state == SERVING
 
 
@@ -195,11 +195,11 @@ def test_an_answer_that_was_taken_in_recovery_says_so() -> None:
     eu.engine.tick(2000)
     eu.ok("CRDT.VECTOR")
     eu.engine.state.journal.push_clock()
-    eu.engine.hear(Gossip([], [RecoveryQuestion(1, 7, 1, 7, {})], []), 2000)
+    eu.engine.peers.hear(Gossip([], [RecoveryQuestion(1, 7, 1, 7, {})], []), 2000)
     question_answered = RecoveryAnswer(
         2, eu.engine.life, eu.engine.state.lifecycle.asking, 1, {}, 0, 0
     )
-    eu.engine.hear(Gossip([], [], [question_answered]), 2000)
+    eu.engine.peers.hear(Gossip([], [], [question_answered]), 2000)
     eu.engine.tick(2001)
     assert eu.engine.state.lifecycle.state == SERVING
     eu.commit()
@@ -212,7 +212,9 @@ def test_a_question_tells_of_a_higher_life_of_oneself() -> None:
     An old question may be all that tells of it.
     """
     us, _ = cluster(2)
-    us.engine.hear(Gossip([], [RecoveryQuestion(1, us.engine.life + 100, 3, 5, {})], []), 1000)
+    us.engine.peers.hear(
+        Gossip([], [RecoveryQuestion(1, us.engine.life + 100, 3, 5, {})], []), 1000
+    )
     assert us.engine.life > 1100
 
 
@@ -226,8 +228,10 @@ def test_a_member_answers_with_all_that_it_has_applied_once_that_is_on_its_disk(
     us, eu = cluster(2)
     us.ok("XADD", "x", "*", "f", "1")
     us.commit()
-    eu.engine.merge(us.lacking({}), us.region_id, eu.now_ms)
-    eu.engine.hear(Gossip([], [RecoveryQuestion(us.region_id, 2000, 1, 2000, {})], []), eu.now_ms)
+    eu.engine.peers.merge(us.lacking({}), us.region_id, eu.now_ms)
+    eu.engine.peers.hear(
+        Gossip([], [RecoveryQuestion(us.region_id, 2000, 1, 2000, {})], []), eu.now_ms
+    )
     assert us.region_id not in eu.engine.state.lifecycle.answers
     eu.commit()
     assert eu.engine.state.lifecycle.answers[us.region_id][eu.region_id].vector == {us.region_id: 1}
@@ -242,10 +246,10 @@ def test_a_life_heard_in_a_handshake_is_passed_on() -> None:
     link with eu at the handshake, so eu never heard of it (seed 106541).
     """
     us, eu = cluster(2)
-    us.engine.hear_lives({2: eu.engine.life + 1000}, us.now_ms)
+    us.engine.peers.hear_lives({2: eu.engine.life + 1000}, us.now_ms)
     tell(eu, us)
     tell(us, eu)
-    assert eu.engine.life == us.engine.newest_life(2) + 1
+    assert eu.engine.life == us.engine.peers.newest_life(2) + 1
 
 
 def test_a_statement_of_a_former_life_does_not_count() -> None:
@@ -256,9 +260,9 @@ def test_a_statement_of_a_former_life_does_not_count() -> None:
     restore took.
     """
     us, _, _ = cluster(3)
-    us.engine.hear_lives({2: 1000}, us.now_ms)
+    us.engine.peers.hear_lives({2: 1000}, us.now_ms)
     former = Heard(2, 999, True, {2: 5}, 999)
-    us.engine.hear(Gossip([former], [], []), us.now_ms)
+    us.engine.peers.hear(Gossip([former], [], []), us.now_ms)
     newest = us.engine.state.stability.newest(2)
     assert newest is not None and newest.life == 1000 and newest.vector == {}
 
@@ -266,6 +270,6 @@ def test_a_statement_of_a_former_life_does_not_count() -> None:
 def test_the_word_that_a_region_is_lost_goes_to_its_disk_at_once() -> None:
     """S13.8: it takes no more writes after a restart, even if no peer says so a second time."""
     us, _ = cluster(2)
-    us.engine.called_lost(2)
+    us.engine.peers.called_lost(2)
     us.commit()
     assert us.meta["called_lost"] == b"2"

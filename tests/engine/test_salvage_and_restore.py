@@ -46,8 +46,8 @@ def put_back_both(places: Sequence[Place], said: bool) -> list[Block]:
     us.restart(5000, 0, restored=True)
     us.engine.state.disk.note_salvage(True)
     us.at(5000)
-    assert us.engine.state.lifecycle.state == RECOVERY and us.engine.wants_salvage()
-    assert us.engine.merge_salvage(items, 5000) == 0, "it waits for a peer"
+    assert us.engine.state.lifecycle.state == RECOVERY and us.engine.salvage.is_wanted()
+    assert us.engine.salvage.merge(items, 5000) == 0, "it waits for a peer"
     eu.patience_ms = 0 if said else 1 << 40
     eu.restart(5000, backup, restored=said)
     eu.at(5000)
@@ -66,8 +66,8 @@ def test_a_region_that_was_put_back_waits_for_the_salvage_of_another(said: bool)
     assert eu.engine.state.lifecycle.state != SERVING, "us may hold more of it than eu has"
     # What us lacked comes from ap, so its salvage follows: it has eu's second effect again.
     carry(ap, us)
-    assert us.engine.merge_salvage(items, 7000) == len(items)
-    us.engine.end_salvage()
+    assert us.engine.salvage.merge(items, 7000) == len(items)
+    us.engine.salvage.end()
     us.commit()
     carry(us, eu)
     meet(places, 7100, 9000, said)
@@ -89,11 +89,11 @@ def test_two_salvages_do_not_wait_for_each_other() -> None:
         carry(ap, us)
         carry(ap, eu)
     meet(places, 5100, 7000, True)
-    assert us.engine.is_salvage_final() and eu.engine.is_salvage_final()
-    us.engine.end_salvage()
+    assert us.engine.salvage.is_final() and eu.engine.salvage.is_final()
+    us.engine.salvage.end()
     meet(places, 7000, 8000, True)
     assert us.engine.state.lifecycle.state == RECOVERY, "eu may still bring more"
     assert us.engine.state.lifecycle.waited_for([2, 3], us.engine.disk_vector) == [2]
-    eu.engine.end_salvage()
+    eu.engine.salvage.end()
     meet(places, 8000, 9000, True)
     assert {place.engine.state.lifecycle.state for place in places} == {SERVING}

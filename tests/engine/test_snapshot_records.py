@@ -28,8 +28,8 @@ def with_keys(regions: int = 1) -> Place:
     for n in range(3):
         idempotent(us, n)
     us.commit()
-    us.engine.limit_preparation(1)
-    while not us.engine.prepare_cut():
+    us.engine.peers.snapshots.limit_preparation(1)
+    while not us.engine.peers.snapshots.prepare_cut():
         pass
     return us
 
@@ -77,26 +77,26 @@ def test_a_snapshot_has_what_changed_since(name: str, made_on: bool) -> None:
     us = with_keys(2 if name == "an acknowledgement" else 1)
     CHANGES[name](us)
     if made_on:
-        us.engine.prepare_cut()
-    cut = us.engine.snapshot_cut()
+        us.engine.peers.snapshots.prepare_cut()
+    cut = us.engine.peers.snapshots.cut()
     assert records(cut) == records(SnapshotCut(us.engine.keyspace, 0))
 
 
 def test_keys_that_change_all_the_time_do_not_delay_a_snapshot_for_ever() -> None:
     us = with_keys()
-    us.engine.drop_preparation()
+    us.engine.peers.snapshots.drop_preparation()
     for _ in range(KEYS * 10):
-        if us.engine.prepare_cut():
+        if us.engine.peers.snapshots.prepare_cut():
             break
         for n in range(KEYS):
             us.ok("XADD", f"k{n}", "*", "f", "v")
     else:
         raise AssertionError("the cut is never near")
-    assert records(us.engine.snapshot_cut()) == records(SnapshotCut(us.engine.keyspace, 0))
+    assert records(us.engine.peers.snapshots.cut()) == records(SnapshotCut(us.engine.keyspace, 0))
 
 
 def test_a_preparation_that_is_dropped_follows_no_further() -> None:
     us = with_keys()
     assert us.engine.keyspace.unseen.unrecorded is not None
-    us.engine.drop_preparation()
+    us.engine.peers.snapshots.drop_preparation()
     assert us.engine.keyspace.unseen.unrecorded is None

@@ -11,7 +11,7 @@ from anabranch.region.engine.lifecycle import SERVING, STARTING
 from anabranch.region.engine.replies import REPLY_LATER
 from anabranch.region.engine.session import Session
 from tests.support.engine_cluster import Place, ask_start, carry, cluster, sync, tell
-from tests.support.engines import single
+from tests.support.engines import execute, single
 
 
 def figures(place: Place) -> dict[str, str]:
@@ -88,7 +88,7 @@ def test_a_later_life_throws_the_clock_away() -> None:
     at(5000, us, eu)
     tell(eu, us)
     assert told(us) == 5000
-    us.engine.hear_lives({2: eu.engine.life + 1}, 5000)
+    us.engine.peers.hear_lives({2: eu.engine.life + 1}, 5000)
     assert told(us) is None
     assert figures(us)["crdt_stable_reason"] == "no vector counts here yet of eu"
     assert figures(us)["crdt_stable_ms"] == figures(us)["crdt_stable_behind_ms"] == "0"
@@ -140,35 +140,35 @@ def test_the_reply_waits_for_the_disk() -> None:
     us, eu = cluster(2)
     eu.ok("XADD", "x", "*", "f", "1")
     at(3000, us, eu)
-    us.engine.merge(eu.lacking({}), 2, 3000)
-    us.engine.hear(eu.engine.gossip(), 3000)
-    assert us.engine.execute(us.session, [b"CRDT.STABLE"], 3000) is REPLY_LATER
-    assert us.engine.take_replies() == []
+    us.engine.peers.merge(eu.lacking({}), 2, 3000)
+    us.engine.peers.hear(eu.engine.peers.gossip(), 3000)
+    assert execute(us.engine, us.session, [b"CRDT.STABLE"], 3000) is REPLY_LATER
+    assert us.engine.clients.take_replies() == []
     us.commit()
-    assert [late.reply for late in us.engine.take_replies()] == [3000]
-    assert us.engine.execute(us.session, [b"CRDT.STABLE"], 3000) == 3000
+    assert [late.reply for late in us.engine.clients.take_replies()] == [3000]
+    assert execute(us.engine, us.session, [b"CRDT.STABLE"], 3000) == 3000
 
 
 def alone(now_ms: int) -> tuple[Engine, Session]:
     """A region alone in its cluster, whose life is on disk, and a client."""
     engine = single(now_ms=now_ms)
     engine.tick(now_ms)
-    assert engine.take_commit(now_ms) is not None
-    engine.committed(now_ms)
-    return engine, engine.connect("test", "test", now_ms)
+    assert engine.disk.take_commit(now_ms) is not None
+    engine.disk.committed(now_ms)
+    return engine, engine.clients.connect("test", "test", now_ms)
 
 
 def test_a_region_alone_has_its_own_clock() -> None:
     engine, session = alone(1000)
-    assert engine.execute(session, [b"CRDT.STABLE"], 1000) == 1000
+    assert execute(engine, session, [b"CRDT.STABLE"], 1000) == 1000
     engine.tick(1150)
-    assert not engine.wants_commit(1150)
+    assert not engine.disk.wants_commit(1150)
     engine.tick(1200)
-    assert engine.wants_commit(1200)
-    assert engine.take_commit(1200) is not None
-    assert engine.execute(session, [b"CRDT.STABLE"], 1210) == 1000
-    engine.committed(1210)
-    assert engine.execute(session, [b"CRDT.STABLE"], 1210) == 1200
+    assert engine.disk.wants_commit(1200)
+    assert engine.disk.take_commit(1200) is not None
+    assert execute(engine, session, [b"CRDT.STABLE"], 1210) == 1000
+    engine.disk.committed(1210)
+    assert execute(engine, session, [b"CRDT.STABLE"], 1210) == 1200
 
 
 def test_a_region_that_has_committed_nothing_has_none() -> None:
@@ -185,11 +185,11 @@ def commits(engine: Engine, from_ms: int, to_ms: int) -> list[int]:
     found: list[int] = []
     for now_ms in range(from_ms, to_ms, 10):
         engine.tick(now_ms)
-        if engine.wants_commit(now_ms):
-            commit = engine.take_commit(now_ms)
+        if engine.disk.wants_commit(now_ms):
+            commit = engine.disk.take_commit(now_ms)
             assert commit is not None and commit.rows == [] and commit.clock_ms == now_ms
             assert commit.meta["clock"] == b"%d" % now_ms
-            engine.committed(now_ms)
+            engine.disk.committed(now_ms)
             found.append(now_ms)
     return found
 
@@ -197,7 +197,7 @@ def commits(engine: Engine, from_ms: int, to_ms: int) -> list[int]:
 def test_an_idle_region_commits_its_clock_rarely_until_somebody_asks() -> None:
     engine, session = alone(1000)
     assert commits(engine, 1000, 31_000) == [11_000, 21_000]
-    engine.execute(session, [b"CRDT.STABLE"], 31_000)
+    execute(engine, session, [b"CRDT.STABLE"], 31_000)
     asked = commits(engine, 31_000, 51_000)
     assert asked[:3] == [31_000, 31_200, 31_400]
     assert asked[-2:] == [40_800, 50_800], "nobody asks any more"
@@ -206,7 +206,7 @@ def test_an_idle_region_commits_its_clock_rarely_until_somebody_asks() -> None:
 
 def test_a_clock_that_stands_still_is_not_committed_again() -> None:
     engine, session = alone(100_000)
-    engine.execute(session, [b"CRDT.STABLE"], 100_000)
+    execute(engine, session, [b"CRDT.STABLE"], 100_000)
     engine.state.clock.read(50_000)
     assert commits(engine, 50_000, 70_000) == []
 
@@ -215,24 +215,24 @@ def test_a_region_whose_clients_ask_makes_the_others_keep_their_clocks_fresh() -
     us, eu, ap = cluster(3)
     at(5000, us, eu, ap)
     told(us)
-    assert not eu.engine.refreshes_clock(5200)
+    assert not eu.engine.peers.refreshes_clock(5200)
     at(5200, us)
     tell(us, eu)
     tell(eu, ap)  # a line: ap hears of us through eu
     for place in (eu, ap):
         place.now_ms = 5300
-        assert place.engine.refreshes_clock(5300), place.region_id
-        assert place.engine.wants_commit(5300)
+        assert place.engine.peers.refreshes_clock(5300), place.region_id
+        assert place.engine.disk.wants_commit(5300)
         place.commit()
-        assert not place.engine.refreshes_clock(5310), "the clock on disk is fresh"
-        assert place.engine.attest(True, 5310).clock_ms == 5300
+        assert not place.engine.peers.refreshes_clock(5310), "the clock on disk is fresh"
+        assert place.engine.peers.attest(True, 5310).clock_ms == 5300
     eu.at(9000)
     tell(us, eu)
     eu.at(14_000)
-    assert eu.engine.refreshes_clock(14_000)
+    assert eu.engine.peers.refreshes_clock(14_000)
     eu.commit()
     eu.at(16_000)
-    assert not eu.engine.refreshes_clock(16_000), "old gossip keeps no clock fresh"
+    assert not eu.engine.peers.refreshes_clock(16_000), "old gossip keeps no clock fresh"
 
 
 def test_a_clock_on_its_way_to_disk_is_not_told() -> None:
@@ -240,13 +240,13 @@ def test_a_clock_on_its_way_to_disk_is_not_told() -> None:
     us, _ = cluster(2)
     at(5000, us)
     us.engine.state.schedule.clock_wanted = True
-    commit = us.engine.take_commit(6000)
+    commit = us.engine.disk.take_commit(6000)
     assert commit is not None and commit.clock_ms == 6000
-    attestation = us.engine.attest(True, 6010)
+    attestation = us.engine.peers.attest(True, 6010)
     assert attestation.position <= us.engine.committed_position
     assert attestation.clock_ms == 5000
-    us.engine.committed(6020)
-    assert us.engine.attest(True, 6020).clock_ms == 6000
+    us.engine.disk.committed(6020)
+    assert us.engine.peers.attest(True, 6020).clock_ms == 6000
 
 
 def test_no_clock_is_committed_while_commits_fail() -> None:
@@ -254,10 +254,10 @@ def test_no_clock_is_committed_while_commits_fail() -> None:
     at(5000, us)
     us.engine.state.stability.time.note_asked(us.engine.state.clock.steady_ms)
     us.ok("XADD", "x", "*", "f", "1")
-    us.engine.take_commit(5000)
-    us.engine.commit_failed("disk full")
+    us.engine.disk.take_commit(5000)
+    us.engine.disk.commit_failed("disk full")
     us.engine.tick(9000)
-    assert not us.engine.refreshes_clock(9000)
+    assert not us.engine.peers.refreshes_clock(9000)
     assert not us.engine.state.schedule.clock_wanted
 
 
@@ -322,12 +322,12 @@ def test_the_answers_of_a_recovery_raise_the_floor() -> None:
     lifecycle = us.engine.state.lifecycle
     # A first gossip may name a life that the recovery had not heard of: then it asks anew.
     for answerer, clock_ms in ((eu, 9000), (ap, 7000), (eu, 9000), (ap, 7000)):
-        us.engine.hear_lives({answerer.region_id: answerer.engine.life}, 2000)
-        gossip = answerer.engine.gossip()
+        us.engine.peers.hear_lives({answerer.region_id: answerer.engine.life}, 2000)
+        gossip = answerer.engine.peers.gossip()
         gossip.answers = [
             RecoveryAnswer(1, lifecycle.life, lifecycle.asking, answerer.region_id, {}, 0, clock_ms)
         ]
-        us.engine.hear(gossip, 2000)
+        us.engine.peers.hear(gossip, 2000)
     us.at(2100)
     us.commit()
     assert us.engine.state.lifecycle.state == SERVING
@@ -337,8 +337,8 @@ def test_the_answers_of_a_recovery_raise_the_floor() -> None:
 
 def test_a_lower_answer_does_not_lower_the_floor() -> None:
     us, eu = cluster(2, now_ms=5000)
-    us.engine.start_answered(2, StartAnswer(1, eu.engine.life, {}, 9000, {}), 5000)
-    us.engine.start_answered(2, StartAnswer(1, eu.engine.life, {}, 6000, {}), 5000)
+    us.engine.peers.start_answered(2, StartAnswer(1, eu.engine.life, {}, 9000, {}), 5000)
+    us.engine.peers.start_answered(2, StartAnswer(1, eu.engine.life, {}, 6000, {}), 5000)
     assert ms_of(us.ok("XADD", "x", "*", "f", "1")) == 9000
 
 
@@ -404,8 +404,8 @@ def test_late_entries_of_a_snapshot_are_counted(idempotent: bool) -> None:
     us.engine.state.clock.now_ms = 9500
     us.ok("XADD", "x", "*", "f", "1")
     us.commit()
-    cut = us.engine.snapshot_cut()
-    eu.engine.join(list(cut.chunks(1 << 20)), 1, 9500)
+    cut = us.engine.peers.snapshots.cut()
+    eu.engine.peers.snapshots.join(list(cut.chunks(1 << 20)), 1, 9500)
     assert figures(eu)["crdt_stable_late_entries"] == "given=0,renamed=0,merged=1"
 
 
@@ -429,7 +429,7 @@ def test_a_start_that_ends_in_a_recovery_was_not_ended_by_patience() -> None:
     us, eu = cluster(2, now_ms=5000)
     us.restart(6000, rows=0, restored=True)
     lifecycle = us.engine.state.lifecycle
-    us.engine.hear(eu.engine.gossip(), 6000)
+    us.engine.peers.hear(eu.engine.peers.gossip(), 6000)
     lifecycle.hear_answer(RecoveryAnswer(1, lifecycle.life, lifecycle.asking, 2, {}, 0, 5000))
     us.at(6100)
     assert lifecycle.state == SERVING

@@ -36,7 +36,7 @@ def state_of(place: Place) -> str:
 
 
 def asked(place: Place) -> StartQuestion:
-    question = place.engine.start_question()
+    question = place.engine.peers.start_question()
     assert question is not None
     return question
 
@@ -96,7 +96,7 @@ def test_a_question_tells_its_answerer_of_a_higher_life_of_that_itself() -> None
     """S1.3: eu takes a higher number still, and answers in that life: us has not heard of it."""
     us, eu = cluster(2)
     restarted(us)
-    us.engine.hear_lives({2: eu.engine.life + 10}, us.now_ms)
+    us.engine.peers.hear_lives({2: eu.engine.life + 10}, us.now_ms)
     former = asked(us)
     answer = ask_start(us, eu)
     assert answer is not None
@@ -115,7 +115,7 @@ def test_an_answer_to_an_old_question_number_is_ignored() -> None:
     assert late is not None
     greet(us, ap)
     ask_start(us, ap)
-    us.engine.start_answered(2, late, us.now_ms)
+    us.engine.peers.start_answered(2, late, us.now_ms)
     assert state_of(us) == STARTING
     ask_start(us, eu)
     assert state_of(us) == SERVING
@@ -128,8 +128,8 @@ def test_an_answer_given_to_a_former_life_does_not_count() -> None:
     greet(us, eu)
     late = answer_of(eu, us, asked(us))
     assert late is not None
-    us.engine.hear_lives({1: us.engine.life + 10}, us.now_ms)
-    us.engine.start_answered(2, late, us.now_ms)
+    us.engine.peers.hear_lives({1: us.engine.life + 10}, us.now_ms)
+    us.engine.peers.start_answered(2, late, us.now_ms)
     assert state_of(us) == STARTING
     ask_start(us, eu)
     assert state_of(us) == SERVING
@@ -151,7 +151,7 @@ def test_an_answer_tells_of_a_higher_life_than_the_asker_knew() -> None:
     eu.at(50_000)
     eu.commit()
     greet(eu, ap)
-    assert ap.engine.newest_life(2) == 50_000
+    assert ap.engine.peers.newest_life(2) == 50_000
     us.ok("XADD", "x", "*", "f", "2")
     us.commit()
     # Both are put back to their backups, and nobody says so.
@@ -170,7 +170,7 @@ def test_an_answer_tells_of_a_higher_life_than_the_asker_knew() -> None:
         assert rounds < 10
         for other in (eu, ap):
             ask_start(us, other)
-    assert ap.engine.newest_life(2) == eu.engine.life > 50_000
+    assert ap.engine.peers.newest_life(2) == eu.engine.life > 50_000
 
 
 def test_an_old_answer_still_tells_of_a_loss() -> None:
@@ -182,7 +182,7 @@ def test_an_old_answer_still_tells_of_a_loss() -> None:
     greet(us, ap)
     late = answer_of(eu, us, StartQuestion(0, {}))
     assert late is not None
-    us.engine.start_answered(2, late, us.now_ms)
+    us.engine.peers.start_answered(2, late, us.now_ms)
     assert state_of(us) == RECOVERY
 
 
@@ -191,7 +191,7 @@ def test_a_member_answers_with_all_that_it_has_applied_once_that_is_on_its_disk(
     us, eu = cluster(2)
     us.ok("XADD", "x", "*", "f", "1")
     us.commit()
-    eu.engine.merge(us.lacking({}), 1, eu.now_ms)
+    eu.engine.peers.merge(us.lacking({}), 1, eu.now_ms)
     restarted(us, rows=0)
     assert eu.engine.disk_vector == {}
     answer = ask_start(us, eu)
@@ -250,11 +250,11 @@ def test_commands_that_issue_wait_for_the_second_asking_too() -> None:
     restarted(us)
     assert isinstance(us("XADD", "x", "*", "f", "1"), ReplyLater)
     ask_start(us, eu)
-    assert us.engine.take_replies() == [], "eu's life was not known"
+    assert us.engine.clients.take_replies() == [], "eu's life was not known"
     ask_start(us, eu)
     assert state_of(us) == SERVING
     us.commit()
-    assert len(us.engine.take_replies()) == 1
+    assert len(us.engine.clients.take_replies()) == 1
     assert us("XLEN", "x") == 1
 
 
@@ -264,7 +264,7 @@ def test_a_start_counts_for_stability_with_nobody() -> None:
     us.ok("XADD", "x", "*", "f", "1")
     sync(us, eu)
     restarted(us)
-    attestation = us.engine.attest(False, us.now_ms)
+    attestation = us.engine.peers.attest(False, us.now_ms)
     assert not attestation.counts
     tell(us, eu)
     assert eu.engine.state.stable_vector() == {}
@@ -294,7 +294,7 @@ def destroyed_and_collected() -> tuple[Place, Place, int]:
 
 def test_what_was_collected_is_carried_in_the_answer() -> None:
     us, eu, _ = destroyed_and_collected()
-    assert eu.engine.collected == {1: 1, 2: 1}
+    assert eu.engine.peers.collected == {1: 1, 2: 1}
     restarted(us)
     greet(us, eu)
     answer = ask_start(us, eu)
@@ -339,13 +339,13 @@ def test_collecting_is_known_after_a_snapshot_too() -> None:
     eu.ok("XGROUP", "DESTROY", "x", "g")
     sync(us, eu, ap)
     eu.at(eu.now_ms + 100)
-    assert eu.engine.collected == {1: 1, 2: 1}
+    assert eu.engine.peers.collected == {1: 1, 2: 1}
     ap.restart(4000, 0)
-    cut = eu.engine.snapshot_cut()
+    cut = eu.engine.peers.snapshots.cut()
     eu.commit()
-    ap.engine.join(list(cut.chunks(100)), 2, 4000)
+    ap.engine.peers.snapshots.join(list(cut.chunks(100)), 2, 4000)
     ap.commit()
-    assert ap.engine.collected == {1: 1, 2: 1}
+    assert ap.engine.peers.collected == {1: 1, 2: 1}
     restarted(us, 5000, backup)
     ask_start(us, ap)
     assert state_of(us) == RECOVERY
@@ -361,6 +361,6 @@ def test_the_vector_decides(collected: dict[int, int], state: str) -> None:
     us.commit()
     restarted(us)
     answer = StartAnswer(asked(us).number, eu.engine.life, {}, 0, collected)
-    us.engine.start_answered(2, answer, us.now_ms)
+    us.engine.peers.start_answered(2, answer, us.now_ms)
     assert state_of(us) == state
-    assert ap.engine.collected == {}
+    assert ap.engine.peers.collected == {}

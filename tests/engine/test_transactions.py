@@ -5,6 +5,7 @@ from __future__ import annotations
 from anabranch.region.engine.lifecycle import RECOVERY, SERVING, STARTING
 from anabranch.region.engine.replies import NULL_ARRAY, QUEUED, ReplyLater
 from tests.support.engine_cluster import Place, carry, cluster, code
+from tests.support.engines import execute
 
 
 def test_a_transaction_refused_in_recovery_is_over() -> None:
@@ -34,7 +35,7 @@ def test_a_transaction_waits_for_the_end_of_the_start() -> None:
     assert isinstance(us("EXEC"), ReplyLater)
     us.at(1600)
     assert us.engine.state.lifecycle.state == SERVING
-    (answer,) = us.engine.take_replies()
+    (answer,) = us.engine.clients.take_replies()
     assert isinstance(answer.reply, list)
     assert answer.reply[1] == 1
     assert us("XLEN", "x") == 1
@@ -50,16 +51,16 @@ def test_a_snapshot_that_takes_one_entry_and_brings_another_wakes_readers() -> N
     carry(us, eu)
     last = eu.ids("x")[-1]
     assert isinstance(
-        eu.engine.execute(
-            eu.session, [b"XREAD", b"BLOCK", b"0", b"STREAMS", b"x", last.encode()], 1000
+        execute(
+            eu.engine, eu.session, [b"XREAD", b"BLOCK", b"0", b"STREAMS", b"x", last.encode()], 1000
         ),
         ReplyLater,
     )
     us.ok("XDEL", "x", last)
     us.ok("XADD", "x", "*", "f", "2")
     us.commit()
-    eu.engine.join(list(us.engine.snapshot_cut().chunks(1 << 20)), 1, 1000)
-    assert len(eu.engine.take_replies()) == 1
+    eu.engine.peers.snapshots.join(list(us.engine.peers.snapshots.cut().chunks(1 << 20)), 1, 1000)
+    assert len(eu.engine.clients.take_replies()) == 1
 
 
 def test_a_round_between_watch_and_exec_is_no_change() -> None:

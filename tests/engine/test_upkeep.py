@@ -8,11 +8,11 @@ from anabranch.region.engine.settings import Settings
 from anabranch.region.engine.upkeep import Upkeep
 from tests.engine.test_connection import pairs_of
 from tests.support.engine_cluster import Place, carry, cluster, sync, tell
-from tests.support.engines import single
+from tests.support.engines import execute, single
 
 
 def one_of(us: Place) -> Upkeep:
-    return us.engine.upkeep
+    return us.engine.steps.upkeep
 
 
 def test_keys_that_cannot_go_yet_keep_no_others_waiting() -> None:
@@ -44,7 +44,7 @@ def test_a_hidden_key_counts_once_and_needs_one_clock() -> None:
     and a row was written to carry the clock.
     """
     us, eu = cluster(2)
-    eu.engine.link_state(1, "up", "")
+    eu.engine.peers.links.is_in_state(1, "up", "")
     us.ok("XADD", "a", "*", "f", "1")
     sync(us, eu)
     us.ok("PEXPIRE", "a", "100")
@@ -158,18 +158,18 @@ def test_time_alone_works_off_all_that_an_expired_key_leaves() -> None:
     No command comes, and nothing is merged.
     """
     engine = single(1, 1000, Settings())
-    session = engine.connect("127.0.0.1:5", "127.0.0.1:7", 1000)
+    session = engine.clients.connect("127.0.0.1:5", "127.0.0.1:7", 1000)
     for words in (
         [b"XADD", b"s", b"*", b"f", b"v"],
         [b"XGROUP", b"CREATE", b"s", b"g", b"0"],
         [b"PEXPIRE", b"s", b"5"],
     ):
-        engine.execute(session, words, 1000)
+        execute(engine, session, words, 1000)
     for now_ms in range(1001, 70_000, 500):
         engine.tick(now_ms)
-        commit = engine.take_commit(now_ms)
+        commit = engine.disk.take_commit(now_ms)
         if commit is not None:
-            engine.committed(now_ms)
+            engine.disk.committed(now_ms)
     assert engine.keyspace.keys == {}
 
 
@@ -189,7 +189,7 @@ def test_the_removal_of_leftovers_is_not_called_an_expiry() -> None:
     us.ok("PEXPIRE", "s", "60000")
     us.ok("DEL", "s")
     us.ok("XADD", "s", "*", "f", "2")
-    us.engine.cut_block()
+    us.engine.disk.cut_block()
     history = History(Wanted(b"s"), 100, is_newest=False)
     history.take(us.engine.state.journal.rows)
     kinds: list[Reply] = []

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.ports import free_ports
+from anabranch.cluster.ports import free_ports
 from tests.support.processes import eventually
 
 # PostgreSQL refuses to run as root, so root runs it as nobody.

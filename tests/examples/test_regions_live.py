@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import redis
 
+from anabranch.cluster.ports import free_ports
 from examples.rocket_rides import consumer, tables
 from examples.rocket_rides.api import create_ride
 from examples.rocket_rides.cluster import Regions
@@ -30,7 +31,6 @@ from examples.rocket_rides.streamer import Streamer
 from examples.rocket_rides.trimmer import Trimmer
 from tests.examples.conftest import Open
 from tests.support.cluster import LiveCluster
-from tests.support.ports import free_ports
 from tests.support.processes import eventually
 
 pytestmark = pytest.mark.live

@@ -17,6 +17,8 @@ from typing import Final, Union
 ROOT: Final = Path(__file__).resolve().parents[2]
 PACKAGES: Final = ("anabranch", "examples")
 FUNCTION_LINES_MAX: Final = 60
+MODULE_LINES_MAX: Final = 400
+METHODS_MAX: Final = 40
 ATTRIBUTES_MAX: Final = 20
 # `ATTRIBUTES_MAX` holds for the classes of these packages.
 COUNTED: Final = tuple(Path("anabranch", name) for name in ("crdt", "region", "sync"))
@@ -59,6 +61,43 @@ def long_functions(trees: dict[Path, ast.Module]) -> list[str]:
                 if lines > FUNCTION_LINES_MAX:
                     found.append(f"{path}:{node.lineno}: {node.name} has {lines} lines")
     return found
+
+
+def long_modules(trees: dict[Path, ast.Module]) -> list[str]:
+    """Modules of more than 400 lines, up to the end of their last statement."""
+    found = []
+    for path, tree in trees.items():
+        lines = tree.body[-1].end_lineno if tree.body else 0
+        assert lines is not None
+        if lines > MODULE_LINES_MAX:
+            found.append(f"{path}: it has {lines} lines")
+    return found
+
+
+def many_methods(trees: dict[Path, ast.Module]) -> list[str]:
+    """Classes with more than 40 methods, those of their bases included."""
+    classes = {
+        node.name: (path, node)
+        for path, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    }
+    found = []
+    for name, (path, node) in classes.items():
+        methods = _methods(node, classes)
+        if len(methods) > METHODS_MAX:
+            found.append(f"{path}:{node.lineno}: {name} has {len(methods)} methods")
+    return found
+
+
+def _methods(node: ast.ClassDef, classes: dict[str, tuple[Path, ast.ClassDef]]) -> set[str]:
+    names = {
+        one.name for one in node.body if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef))
+    }
+    for base in node.bases:
+        if isinstance(base, ast.Name) and base.id in classes and base.id != node.name:
+            names |= _methods(classes[base.id][1], classes)
+    return names
 
 
 def large_classes(trees: dict[Path, ast.Module]) -> list[str]:
@@ -186,7 +225,14 @@ def _parts(package: Path, trees: dict[Path, ast.Module]) -> set[str]:
     return modules | packages
 
 
-CHECKS: Final = (long_functions, large_classes, assignments_from_outside, reading_orders)
+CHECKS: Final = (
+    long_functions,
+    long_modules,
+    many_methods,
+    large_classes,
+    assignments_from_outside,
+    reading_orders,
+)
 
 
 def violations(root: Path = ROOT) -> list[str]:

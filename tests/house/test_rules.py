@@ -16,9 +16,6 @@ from tests.house.rules import (
     COUNTED,
     PACKAGES,
     ROOT,
-    assignments_from_outside,
-    large_classes,
-    long_functions,
     parsed,
     reading_orders,
     sources,
@@ -125,6 +122,36 @@ def test_methods_and_inner_functions_are_measured_too(tree: Path) -> None:
         "anabranch/sim/run.py:1: outer has 62 lines",
         "anabranch/sim/run.py:2: inner has 61 lines",
     ]
+
+
+def test_a_module_of_more_than_400_lines_is_found(tree: Path) -> None:
+    plant(tree, "anabranch/sim/run.py", lines_of(400, ""))
+    assert violations(tree) == []
+    plant(tree, "anabranch/sim/run.py", lines_of(401, ""))
+    assert violations(tree) == ["anabranch/sim/run.py: it has 401 lines"]
+
+
+def methods(first: int, count: int) -> str:
+    """Methods of a class, every second one asynchronous."""
+    words = ("def", "async def")
+    return "".join(
+        f"    {words[number % 2]} m{number}(self): ...\n" for number in range(first, first + count)
+    )
+
+
+def test_a_class_with_more_than_40_methods_is_found(tree: Path) -> None:
+    plant(tree, "anabranch/cli/main.py", "class Most:\n" + methods(0, 40))
+    assert violations(tree) == []
+    plant(tree, "anabranch/cli/main.py", "class More:\n" + methods(0, 41))
+    assert violations(tree) == ["anabranch/cli/main.py:1: More has 41 methods"]
+
+
+def test_methods_of_the_whole_chain_of_bases_are_counted_once(tree: Path) -> None:
+    """A class of 92 methods met the limit on attributes: its methods lay in two bases."""
+    plant(tree, "anabranch/cli/main.py", "class Base:\n" + methods(0, 30))
+    plant(tree, "anabranch/sync/hub.py", "class Middle(Base):\n" + methods(20, 20))
+    plant(tree, "anabranch/region/driver.py", "class Last(Middle):\n" + methods(39, 2))
+    assert violations(tree) == ["anabranch/region/driver.py:1: Last has 41 methods"]
 
 
 def fields(first: int, count: int) -> str:
@@ -324,10 +351,15 @@ def test_the_real_packages_are_seen() -> None:
 
 def test_the_checks_are_independent() -> None:
     source = (
-        "class A:\n" + fields(0, 21) + "\n\ndef f(engine):\n    engine.life = 1\n" + lines_of(60)
+        "class A:\n"
+        + fields(0, 21)
+        + methods(0, 40)
+        + "\n\ndef f(engine):\n    engine.life = 1\n"
+        + lines_of(400)
     )
     trees = {Path("anabranch/region/__init__.py"): ast.parse(source)}
-    for check in (long_functions, large_classes, assignments_from_outside, reading_orders):
-        assert check in CHECKS
+    for check in CHECKS:
         assert len(check(trees)) == (check is not reading_orders), check
-    assert len(CHECKS) == 4 and rules.FUNCTION_LINES_MAX == 60 and rules.ATTRIBUTES_MAX == 20
+    assert len(CHECKS) == 6
+    assert rules.FUNCTION_LINES_MAX == 60 and rules.MODULE_LINES_MAX == 400
+    assert rules.METHODS_MAX == 40 and rules.ATTRIBUTES_MAX == 20

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from anabranch.sim.scenario.processes import free_ports
+from anabranch.cluster.ports import free_ports
 
 ROOT = Path(__file__).resolve().parents[2]
 OTHERS = ("sync", "cli", "region")

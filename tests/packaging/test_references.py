@@ -141,7 +141,7 @@ GOOD = [
     "engine.tick",
     "read_snapshot()",
     "Keyspace.digest()",
-    "engine.execute(session, argv: list[bytes], now_ms) -> Reply",
+    "clients.execute_batch(session, batch: Batch, now_ms) -> tuple",
     "time.monotonic()",
     "SCHEMA_VERSION",
     "recovery",

@@ -13,11 +13,11 @@ from typing import Final, Self
 
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.replies import Reply, ReplyLater
-from anabranch.region.engine.rows import Row
+from anabranch.region.engine.rows import LogRow
 from anabranch.region.engine.session import Session
 from anabranch.region.resp.encoder import encode
 from anabranch.region.resp.parser import RequestParser
-from tests.support.engines import answer_questions
+from tests.support.engines import answer_questions, execute
 
 # What a blocked command waits at most: the engine's clock jumps over its time-out.
 JUMP_MS = 100_000
@@ -27,10 +27,10 @@ def run(server: EngineServer, *lines: str) -> None:
     """Runs commands in the engine, beside the socket."""
     # Connections are served in threads of their own, and an engine takes one command at a time.
     with server.lock:
-        session = server.engine.connect("127.0.0.1:9", "127.0.0.1:2", 1)
+        session = server.engine.clients.connect("127.0.0.1:9", "127.0.0.1:2", 1)
         for line in lines:
             server.execute(session, line.encode().split())
-        server.engine.disconnect(session)
+        server.engine.clients.disconnect(session)
 
 
 class EngineServer:
@@ -47,7 +47,7 @@ class EngineServer:
         answers_left: int | None = None,
         counted: str = "CRDT.NODES",
         loses_last: bool = False,
-        rows: Sequence[Row] = (),
+        rows: Sequence[LogRow] = (),
     ) -> None:
         self.engine = engine
         self.answers_left = answers_left
@@ -100,7 +100,7 @@ class EngineServer:
     def _serve(self, connection: socket.socket) -> None:
         parser = RequestParser(1 << 20)
         with self.lock:
-            session = self.engine.connect("127.0.0.1:1", "127.0.0.1:2", self._now_ms)
+            session = self.engine.clients.connect("127.0.0.1:1", "127.0.0.1:2", self._now_ms)
         with connection:
             while self.answers_left != 0:
                 try:
@@ -129,16 +129,18 @@ class EngineServer:
     def execute(self, session: Session, command: list[bytes]) -> Reply:
         """The reply to a command; a command that blocks times out at once."""
         self._now_ms += 1
-        reply = self.engine.execute(session, command, self._now_ms)
+        reply = execute(self.engine, session, command, self._now_ms)
         for jump in (0, JUMP_MS):
             self._now_ms += jump
             self.engine.tick(self._now_ms)
-            commit = self.engine.take_commit(self._now_ms)
+            commit = self.engine.disk.take_commit(self._now_ms)
             if commit is not None:
                 self._rows += commit.rows
-                self.engine.committed(self._now_ms)
+                self.engine.disk.committed(self._now_ms)
             answer_questions(self.engine, self._rows)
-            late = [one.reply for one in self.engine.take_replies() if one.session is session]
+            late = [
+                one.reply for one in self.engine.clients.take_replies() if one.session is session
+            ]
             if not isinstance(reply, ReplyLater):
                 return reply
             if late:

@@ -15,10 +15,11 @@ from anabranch.pipeline.errors import OptionError, PipelineError, RegionsError
 from anabranch.pipeline.options import RegionOptions
 from anabranch.pipeline.pairs import Pairs, Row
 from anabranch.pipeline.progress import Done, begin, finish, progress_key, read_progress, region_ms
-from anabranch.pipeline.resp import Connection, word_bytes
+from anabranch.pipeline.resp import Connection
 from anabranch.pipeline.sink_options import SINK_OPTIONS, SinkOptions
 from anabranch.pipeline.window import WindowError, checked_window
 from anabranch.region.engine.engine import Engine
+from anabranch.region.resp.request import word_bytes
 from tests.pipeline.serving import EngineServer
 from tests.support.engines import single
 

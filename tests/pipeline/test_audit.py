@@ -119,7 +119,7 @@ def plant(us: Place, eu: Place) -> None:
     carry(us, eu)
     stream._log, stream._logs = logs
     # A field has another value.
-    node = log.rax.nodes[-1]
+    node = log.node_map.nodes[-1]
     log.changing(node)
     node.before_change()
     at = node.data.index(b"number-100")
@@ -166,7 +166,7 @@ def test_five_planted_differences() -> None:
 def test_a_difference_that_only_digests_show() -> None:
     """A digest that differs is never passed over, whatever the comparison found."""
     us, eu = pair()
-    node = eu.engine.keyspace.keys[b"s"].logs[1].rax.nodes[0]
+    node = eu.engine.keyspace.keys[b"s"].logs[1].node_map.nodes[0]
     with served(us, eu) as servers:
         audited(servers)
         assert node.share is not None
@@ -205,7 +205,7 @@ def test_names_that_are_not_utf8() -> None:
     with served(us, eu) as servers:
         assert audited(servers)[1].passed
         # U+FFFD would hide that this name of a field is another one.
-        node = eu.engine.keyspace.keys[b"s\xff"].logs[1].rax.nodes[0]
+        node = eu.engine.keyspace.keys[b"s\xff"].logs[1].node_map.nodes[0]
         node.names = node.names.replace(b"\xfe", b"\xfc")
         del eu.engine.keyspace.keys[b"s\xff"].groups[b"g\xfd"]
         found, _ = audited(servers, "s?")

@@ -16,6 +16,7 @@ from anabranch.crdt.cursor import LogCursor
 from anabranch.crdt.ids import format_id
 from anabranch.crdt.log_reading import packed_range
 from anabranch.crdt.region_log import NodeLimits, RegionLog
+from anabranch.pipeline.column_buffers import TextBuffers, Validity
 from anabranch.pipeline.node_columns import (
     ARRAY,
     JSON,
@@ -24,8 +25,6 @@ from anabranch.pipeline.node_columns import (
     NO_FIELDS,
     NodeColumns,
     NodesError,
-    TextBuffers,
-    Validity,
 )
 from tests.crdt.naive_log import Fields
 from tests.crdt.test_logs import LIMITS, append

@@ -113,7 +113,7 @@ def test_globs_find_streams_that_come_later(server: EngineServer) -> None:
 
 
 def test_names_that_are_not_utf8(server: EngineServer) -> None:
-    session = server.engine.connect("127.0.0.1:9", "127.0.0.1:2", 1)
+    session = server.engine.clients.connect("127.0.0.1:9", "127.0.0.1:2", 1)
     server.execute(session, [b"XADD", b"s\xff", b"1-0", b"a", b"1"])
     plan = planner(server, streams="s?")
     (one,) = ranges(plan.start(), plan.latest({}))

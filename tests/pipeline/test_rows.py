@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from anabranch.pipeline.errors import OptionError, PipelineError
-from anabranch.pipeline.resp import word_bytes
 from anabranch.pipeline.sink_options import SinkOptions
+from anabranch.region.resp.request import word_bytes
 
 # Rows need PyArrow and the types of PySpark.
 pytestmark = pytest.mark.spark

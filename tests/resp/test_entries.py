@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from librt.strings import BytesWriter
 
 from anabranch.crdt import merge
 from anabranch.crdt.ids import MAX_HALF, MAX_ID, make
@@ -15,10 +14,16 @@ from anabranch.crdt.pel_chunk import Chunk, EntryRef
 from anabranch.crdt.pel_slices import PendingSlice, Window
 from anabranch.crdt.region_log import NodeLimits, RegionLog
 from anabranch.crdt.scan import Scan, is_below, unsigned, word
-from anabranch.region.engine.replies import EntriesReply, MapReply, PendingReply, Reply, listed
+from anabranch.region.engine.replies import (
+    AddedIds,
+    EntriesReply,
+    MapReply,
+    PendingReply,
+    Reply,
+    listed,
+)
 from anabranch.region.resp import entries
 from anabranch.region.resp.encoder import encode
-from anabranch.region.resp.entries import put_ids
 
 FIELDS = (
     [b"f", b"v"],
@@ -123,10 +128,9 @@ def test_pending_rows_have_the_bytes_of_lists(
 def test_ids_of_a_run_have_the_bytes_of_a_list() -> None:
     for first_seq in (0, 1, 999_001, *EDGES, (1 << 63) - 2001, MAX_HALF - 5000):
         for ms in (0, 1_700_000_000_000, MAX_HALF):
-            out = BytesWriter()
-            put_ids(ms, first_seq, 4, out)
             ids: list[Reply] = [b"%d-%d" % (ms, first_seq + 1000 * n) for n in range(4)]
-            assert b"*4\r\n" + out.getvalue() == encoded(ids, 2)
+            added = encoded(AddedIds(ms, first_seq, 4), 2)
+            assert b"*4\r\n" + added == encoded(ids, 2)
 
 
 def test_digits_that_compiled_code_writes_as_words(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anabranch.crdt.node import FOLLOWS
-from anabranch.region.resp.like import LikeAdds
+from anabranch.region.engine.batch import Places, Shape
 from anabranch.region.resp.parser import ARGUMENTS_MAX, LINE_BYTES_MAX, ProtocolError, RequestParser
 from tests.resp.reference import parse_stream
 from tests.resp.streams import divided, multibulk, streams
@@ -217,16 +217,18 @@ def test_idempotent_adds_are_taken_together() -> None:
         multibulk([*IDMP, b"p", b"%d" % n, b"NOMKSTREAM", b"*", b"f", b"v%d" % n]) for n in range(4)
     ]
     other = [*IDMP, b"q", b"9", b"NOMKSTREAM", b"*", b"f", b"v"]
-    parser = RequestParser(1 << 20)
+    shape = Shape("adds", lambda words: Places(4, 8, as_entries=True), 100)
+    parser = RequestParser(1 << 20, shapes={b"XADD": [shape]})
     parser.feed(b"".join(adds) + multibulk(other))
-    parser.next()
-    taken = LikeAdds(8, 4, notes_each=True)
-    parser.take_like(taken, 100)
-    assert taken.count == 3
-    assert taken.others == [b"1", b"2", b"3"]
-    assert taken.data() == b"".join(FOLLOWS + b"\3\2v%d" % n for n in range(1, 4))
-    assert taken.ends == [len(taken.data()) // 3 * n for n in range(1, 4)]
-    parser.give_back(1)
-    again = parser.next()
-    assert again is not None and again[4] == b"3"
+    batch = parser.next_batch(100)
+    assert batch is not None and batch.first[4] == b"0"
+    taken = batch.packed
+    assert taken is not None and taken.shape is shape
+    assert taken.count == 3 and taken.input_bytes == sum(len(add) for add in adds[1:])
+    assert taken.words == [b"1", b"2", b"3"]
+    assert taken.data == b"".join(FOLLOWS + b"\3\2v%d" % n for n in range(1, 4))
+    assert taken.ends == [len(taken.data) // 3 * n for n in range(1, 4)]
+    parser.give_back(batch, 3)
+    again = parser.next_batch(100)
+    assert again is not None and again.first[4] == b"3" and again.packed is None
     assert parser.next() == other

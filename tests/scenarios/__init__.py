@@ -4,6 +4,5 @@ Reading order:
 
 - `test_parser`: scenario files as values, and the errors of the parser.
 - `test_runner`: the runner, on a fake cluster.
-- `test_wire`: the RESP2 client of the runner.
 - `test_live`: every scenario file, against region processes.
 """

@@ -21,17 +21,18 @@ import redis
 from anabranch import build
 from anabranch.cli.errors import CliError
 from anabranch.cli.recording import _finish
+from anabranch.cluster.errors import ClusterError
+from anabranch.cluster.regions import ProcessCluster
+from anabranch.region.resp.decoder import DecodedReply, ErrorText
 from anabranch.sim.scenario import live
 from anabranch.sim.scenario.admins import Endpoint
-from anabranch.sim.scenario.cluster import ClusterError, Ticket
-from anabranch.sim.scenario.expectation import ErrorText, Row
+from anabranch.sim.scenario.cluster import Ticket
+from anabranch.sim.scenario.expectation import ShownRow
 from anabranch.sim.scenario.live import LiveCluster
 from anabranch.sim.scenario.parser import load
-from anabranch.sim.scenario.processes import ProcessCluster
 from anabranch.sim.scenario.prompt import Prompt
 from anabranch.sim.scenario.proxies import HOST, Proxies
 from anabranch.sim.scenario.session import COMMAND_BYTES_MAX, Blocked, Refused, Session
-from anabranch.sim.scenario.shape import Reply
 from anabranch.sim.scenario.transcript import written_reply
 from anabranch.sim.scenario.virtual import run_virtually
 from tests.support.cluster import child_env
@@ -51,7 +52,7 @@ def regions() -> Iterator[dict[int, Endpoint]]:
             for one in processes.regions.values()
         }
     finally:
-        processes.stop()
+        processes.close()
 
 
 @pytest.fixture
@@ -405,7 +406,7 @@ def test_links_of_the_other_regions_are_opened_if_one_is_gone(tmp_path: Path) ->
             for one in processes.regions.values()
         }
         session = Session(LiveCluster(regions), "A test")
-        processes.terminate("us")
+        processes.stop("us")
         with pytest.raises(ClusterError, match="^us: "):
             session.close()
         assert are_up({one: end for one, end in regions.items() if end.name != "us"})
@@ -486,7 +487,7 @@ def test_a_late_answer_moves_no_clock(
     ask = cluster.ask
     late: list[int] = []
 
-    def asked(region: int, *argv: str) -> Reply:
+    def asked(region: int, *argv: str) -> DecodedReply:
         reply = ask(region, *argv)
         if argv == ("TIME",) and region == 2 and not late:
             late.append(region)
@@ -569,15 +570,15 @@ def test_ports_ask_for_the_password(session: Session) -> None:
     [
         ((b"XLEN", b"k"), 3, "3"),
         ((b"XADD", b"k"), "5-1", "5-1"),
-        ((b"XRANGE", b"k"), [Row("5-1", (("a", "b"),))], "[5-1]"),
+        ((b"XRANGE", b"k"), [ShownRow("5-1", (("a", "b"),))], "[5-1]"),
         ((b"XRANGE", b"k"), [], "[]"),
         ((b"XREAD",), None, "nil"),
         ((b"XLEN",), ErrorText("WRONGTYPE no | stream"), "(error) WRONGTYPE"),
         ((b"TTL", b"k"), 17, "…"),
-        ((b"XINFO", b"GROUPS"), [Row("a|b", (("pending", "1"),))], "…"),
+        ((b"XINFO", b"GROUPS"), [ShownRow("a|b", (("pending", "1"),))], "…"),
         (
             (b"XINFO", b"GROUPS"),
-            [Row("g", (("pending", "1"), ("lag", "2")))],
+            [ShownRow("g", (("pending", "1"), ("lag", "2")))],
             "[g pending=1 lag=2]",
         ),
         ((b"XTRIM", b"k", b"MAXLEN", b"~", b"5"), 7, "…"),

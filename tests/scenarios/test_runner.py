@@ -6,13 +6,15 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
+from anabranch.cluster.errors import ClusterError
+from anabranch.region.resp.decoder import DecodedReply, ErrorText
 from anabranch.sim.plan import Fault, Link
-from anabranch.sim.scenario.cluster import ClusterError, Ticket
-from anabranch.sim.scenario.expectation import Bindings, ErrorText, Row, matches
+from anabranch.sim.scenario.cluster import Ticket
+from anabranch.sim.scenario.expectation import Bindings, ShownRow, matches
 from anabranch.sim.scenario.model import Scenario
 from anabranch.sim.scenario.parser import parse
 from anabranch.sim.scenario.runner import run_scenario
-from anabranch.sim.scenario.shape import Reply, shape
+from anabranch.sim.scenario.shape import shape
 
 
 class Scripted:
@@ -26,14 +28,14 @@ class Scripted:
 
     def __init__(
         self,
-        replies: dict[tuple[int, str], list[Reply]],
+        replies: dict[tuple[int, str], list[DecodedReply]],
         vectors: list[dict[int, dict[int, int]]] | None = None,
     ) -> None:
         self.replies = replies
         self.later_vectors = vectors or []
         self.log: list[str] = []
         self.open: set[Link] = set()
-        self.out: list[tuple[Ticket, Reply]] = []
+        self.out: list[tuple[Ticket, DecodedReply]] = []
         self.down: set[int] = set()
         self.found: list[tuple[str, str]] = []
 
@@ -160,7 +162,9 @@ def test_a_failed_comparison_binds_nothing() -> None:
     bindings = Bindings()
     bindings.generate(1, "700-1")
     expected = scenario_of("| t | `XRANGE m - +` → [5-1, 9-9] | |").calls()[0].expected
-    assert expected is not None and not matches(expected, [Row("700-1"), Row("8-8")], bindings)
+    assert expected is not None and not matches(
+        expected, [ShownRow("700-1"), ShownRow("8-8")], bindings
+    )
     assert bindings.bound == {}
 
 
@@ -231,7 +235,7 @@ def test_an_error_that_nobody_expects_is_a_mismatch() -> None:
     ],
 )
 def test_replies_are_compared_in_their_shape(
-    argv: str, reply: Reply, written: str, same: bool
+    argv: str, reply: DecodedReply, written: str, same: bool
 ) -> None:
     expected = scenario_of(f"| t | `PING` → {written} | |").calls()[0].expected
     assert expected is not None
@@ -340,7 +344,7 @@ def test_a_row_with_a_time_waits_for_no_answer_and_binds_what_comes() -> None:
 
 
 def test_what_never_comes_differs_only_where_something_is_expected() -> None:
-    replies: dict[tuple[int, str], list[Reply]] = {
+    replies: dict[tuple[int, str], list[DecodedReply]] = {
         (1, "XREAD BLOCK 0 STREAMS x $"): [b"never"],
         (2, "XREAD BLOCK 0 STREAMS x $"): [b"never"],
     }

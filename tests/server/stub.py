@@ -6,7 +6,7 @@ import asyncio
 
 from anabranch.region.driver.client_connection import ClientConnection
 from anabranch.region.driver.clients import Clients
-from anabranch.region.engine.adds import AddedIds
+from anabranch.region.engine.batch import Batch, Shape
 from anabranch.region.engine.outbox import LateReply
 from anabranch.region.engine.replies import (
     NO_REPLY,
@@ -39,7 +39,7 @@ class StubEngine:
         self.executed = 0
         self.password_needed = False
         self.statistics = CommandStatistics()
-        self.gathered: frozenset[bytes] = frozenset()
+        self.shapes: dict[bytes, list[Shape]] = {}
         # The session_id of each executed command, in order.
         self.served: list[int] = []
 
@@ -52,30 +52,6 @@ class StubEngine:
     def disconnect(self, session: Session) -> None:
         assert session not in self.left
         self.left.append(session)
-
-    def execute_many(
-        self, session: Session, argv: list[bytes], last_words: list[bytes], now_ms: int
-    ) -> list[Reply]:
-        raise AssertionError("no commands are executed together")
-
-    def adds_may_follow(self, session: Session, input_bytes: int) -> tuple[int, int, int]:
-        return 0, 0, -1
-
-    def follow(self, session: Session, data: bytes, count: int) -> AddedIds:
-        raise AssertionError("no adds may follow")
-
-    def follow_idempotent(
-        self, session: Session, data: bytes, ends: list[int], iids: list[bytes]
-    ) -> AddedIds:
-        raise AssertionError("no adds may follow")
-
-    def adds_may_go_elsewhere(self, session: Session, input_bytes: int) -> int:
-        return 0
-
-    def follow_elsewhere(
-        self, session: Session, keys: list[bytes], data: bytes, ends: list[int]
-    ) -> list[bytes]:
-        raise AssertionError("no adds may follow")
 
     def reflects(self, session: Session, reply: Reply) -> bool:
         return not (isinstance(reply, ErrorReply) and reply.reflects_nothing)
@@ -94,7 +70,11 @@ class StubEngine:
     def reply_position(self) -> int:
         return self.last_position
 
-    def execute(self, session: Session, argv: list[bytes], now_ms: int) -> Reply:
+    def execute_batch(self, session: Session, batch: Batch, now_ms: int) -> tuple[list[Reply], int]:
+        assert batch.packed is None
+        return [self._execute(session, batch.first)], 1
+
+    def _execute(self, session: Session, argv: list[bytes]) -> Reply:
         assert not session.waiting and not session.closing and session not in self.left
         self.executed += 1
         self.served.append(session.session_id)

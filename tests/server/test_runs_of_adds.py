@@ -21,10 +21,12 @@ from anabranch.crdt.slices import Entry
 from anabranch.crdt.stream import Stream
 from anabranch.region.driver.client_connection import ClientConnection
 from anabranch.region.driver.clients import Clients
-from anabranch.region.driver.command_execution import ALONE_AFTER, FOLLOWING_MAX, Ahead
+from anabranch.region.driver.command_execution import ALONE_AFTER, Ahead
+from anabranch.region.engine.adds import FOLLOWING_MAX
+from anabranch.region.engine.replies import QUEUED
 from anabranch.region.engine.rows import BlockRow
 from anabranch.region.engine.settings import Settings
-from tests.support.engines import single
+from tests.support.engines import batch_of, execute, single
 
 NOW_MS = 1_700_000_000_000
 
@@ -50,7 +52,7 @@ class Region:
         self.clock = StillClock()
         named = {name.replace("_", "-"): value for name, value in settings.items()}
         self.engine = single(region_id, NOW_MS, Settings({"appendfsync": "no", **named}))
-        self.clients = Clients(self.engine, self.clock, self.engine.settings)
+        self.clients = Clients(self.engine.clients, self.clock, self.engine.settings)
         self.connections: dict[str, ClientConnection] = {}
         self.got: dict[str, bytes] = {}
         self.blocks: list[BlockRow] = []
@@ -66,7 +68,7 @@ class Region:
         connection.received(data)
         while connection.wants_turn:
             connection.turn()
-        for late in self.engine.take_replies():
+        for late in self.engine.clients.take_replies():
             self.clients.answer(late)
         self.collect()
 
@@ -83,10 +85,10 @@ class Region:
             self.got[name] += connection.take_output()
 
     def commit(self) -> None:
-        commit = self.engine.take_commit(self.clock.ms)
+        commit = self.engine.disk.take_commit(self.clock.ms)
         if commit is not None:
             self.blocks += [row for row in commit.rows if isinstance(row, BlockRow)]
-            self.engine.committed(self.clock.ms)
+            self.engine.disk.committed(self.clock.ms)
             self.clients.released(self.engine.committed_position)
         self.collect()
 
@@ -390,7 +392,7 @@ def test_nodes_of_a_pipeline_are_taken_whole_by_a_peer(size: int) -> None:
             apply(peer.engine.keyspace, effect, 7, counter, NOW_MS, False)
             counter += dots_of(effect)
     nodes = [
-        [node.count for node in one.engine.keyspace.keys[b"s"].logs[7].rax.nodes]
+        [node.count for node in one.engine.keyspace.keys[b"s"].logs[7].node_map.nodes]
         for one in (region, peer)
     ]
     assert nodes[0] == nodes[1] and len(nodes[0]) > 10
@@ -435,16 +437,18 @@ def test_replies_under_always_wait_for_the_commit() -> None:
     assert region.got["a"].count(b"\r\n") == 10
 
 
-def test_an_add_with_maxlen_begins_a_run_but_for_one_in_a_transaction() -> None:
-    """The last command of EXEC is not the one that the client sent last: it is EXEC."""
+def test_an_add_with_maxlen_begins_a_batch_but_for_one_in_a_transaction() -> None:
+    """Commands that MULTI queues are queued one by one, and come again after the first."""
     engine = Region().engine
-    session = engine.connect("127.0.0.1:1", "127.0.0.1:2", NOW_MS)
+    session = engine.clients.connect("127.0.0.1:1", "127.0.0.1:2", NOW_MS)
     add = [b"XADD", b"s", b"MAXLEN", b"~", b"1000", b"*", b"f", b"v"]
-    engine.execute(session, add, NOW_MS)
-    assert engine.adds_may_follow(session, 0)[0] > 0
-    for words in ([b"MULTI"], add, [b"EXEC"]):
-        engine.execute(session, words, NOW_MS)
-        assert engine.adds_may_follow(session, 0)[0] == 0
+    batch = batch_of(engine, add, add, add)
+    assert batch.count() == 3
+    assert engine.clients.execute_batch(session, batch, NOW_MS)[1] == 3
+    execute(engine, session, [b"MULTI"], NOW_MS)
+    assert engine.clients.execute_batch(session, batch, NOW_MS) == ([QUEUED], 1)
+    reply = execute(engine, session, [b"EXEC"], NOW_MS)
+    assert isinstance(reply, list) and len(reply) == 1
 
 
 @pytest.mark.parametrize("node", ["2", "3", "5"])

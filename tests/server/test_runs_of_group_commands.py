@@ -128,7 +128,7 @@ def test_a_run_makes_one_local_record_that_a_start_replays() -> None:
     region.feed(command(b"XADD", KEY, b"*", b"f", b"v") * 20)
     region.feed(read(1) * 16)
     region.feed(b"".join(acknowledge(one) for one in entry_ids(region)[:10]))
-    commit = region.engine.take_commit(NOW_MS)
+    commit = region.engine.disk.take_commit(NOW_MS)
     assert commit is not None
     records = [
         record
@@ -153,8 +153,8 @@ def test_acknowledgements_that_change_nothing_are_answered_while_changes_are_ref
     twins.both([read(4)])
     pending = [acknowledge(one) for one in entry_ids(twins.piped)]
     for region in (twins.piped, twins.alone):
-        region.engine.take_commit(region.clock.ms)
-        region.engine.commit_failed("disk full")
+        region.engine.disk.take_commit(region.clock.ms)
+        region.engine.disk.commit_failed("disk full")
         region.got["a"] = b""
     twins.both([acknowledge(b"1-1"), acknowledge(b"2-2"), *pending])
     assert twins.piped.got["a"].startswith(b":0\r\n:0\r\n-MISCONF")

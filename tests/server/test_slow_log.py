@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from anabranch.region.driver.clients import Clients
+from anabranch.region.engine.batch import Batch
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.replies import Reply
 from anabranch.region.engine.session import Session
@@ -42,11 +43,11 @@ class SlowEngine:
         self.slow_us: dict[bytes, int] = {}
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.engine, name)
+        return getattr(self.engine.clients, name)
 
-    def execute(self, session: Session, argv: list[bytes], now_ms: int) -> Reply:
-        self.clock.us += self.slow_us.get(argv[0].upper(), 0)
-        return self.engine.execute(session, argv, now_ms)
+    def execute_batch(self, session: Session, batch: Batch, now_ms: int) -> tuple[list[Reply], int]:
+        self.clock.us += self.slow_us.get(batch.first[0].upper(), 0)
+        return self.engine.clients.execute_batch(session, batch, now_ms)
 
 
 class Region:

@@ -9,6 +9,7 @@ from anabranch.crdt.block import Block, BlockWriter, chain_after
 from anabranch.crdt.effects import Effect
 from anabranch.crdt.ids import parse
 from anabranch.crdt.node import encode_names, encode_values
+from anabranch.crdt.vector import Vector
 from anabranch.region.engine.replies import ErrorReply, MapReply, NullArray, Reply, SimpleString
 from anabranch.sim.checkers.acknowledged_adds import AcknowledgedAdds
 from anabranch.sim.checkers.digests import Digests
@@ -30,7 +31,6 @@ from anabranch.sim.history import (
     Setup,
     Shown,
     Stopped,
-    Vector,
     Words,
 )
 

@@ -24,8 +24,8 @@ from anabranch.region.engine.state import EngineState
 from anabranch.sim.calls import Call
 from anabranch.sim.history import Setup
 from anabranch.sim.twin.judge import Twin
-from anabranch.sim.world.tap import TappedEngine
-from anabranch.sim.world.watchers import CallWatcher
+from anabranch.sim.world.tapped import TappedEngine
+from tests.support.engines import execute
 
 NAMES = {1: "us", 2: "eu", 3: "ap"}
 NOW_MS = 1000
@@ -55,7 +55,7 @@ def new_state(
     )
 
 
-class Tapped(CallWatcher):
+class Tapped:
     """One region. It is the watcher of its engine."""
 
     def __init__(self, twin: Twin, region: int, state: EngineState) -> None:
@@ -70,10 +70,10 @@ class Tapped(CallWatcher):
 
     def connect(self) -> None:
         """The following commands come over a new connection."""
-        self.session = self.engine.connect("test", "test", self.now_ms)
+        self.session = self.engine.clients.connect("test", "test", self.now_ms)
 
     def __call__(self, command: str) -> Reply:
-        return self.engine.execute(self.session, command.encode().split(), self.now_ms)
+        return execute(self.engine, self.session, command.encode().split(), self.now_ms)
 
     def ok(self, command: str) -> Reply:
         """The reply to a command that must succeed, with lists in place of entries."""
@@ -86,30 +86,27 @@ class Tapped(CallWatcher):
         self.engine.tick(now_ms)
 
     def commit(self) -> None:
-        commit = self.engine.take_commit(self.now_ms)
+        commit = self.engine.disk.take_commit(self.now_ms)
         if commit is not None:
-            self.engine.committed(self.now_ms)
+            self.engine.disk.committed(self.now_ms)
             self.blocks += [row.block for row in commit.rows if isinstance(row, BlockRow)]
 
     def round(self) -> None:
         """A sync round: announcements, then a commit."""
         self.at(self.now_ms + 1000)
         peer = next(iter(self.engine.state.peers.by_id))
-        self.engine.receiver_opened(peer)
+        self.engine.peers.links.receiver_opened(peer)
         self.commit()
-        self.engine.receiver_closed(peer)
+        self.engine.peers.links.receiver_closed(peer)
 
     def take(self, other: Tapped) -> None:
         """Merges what the other region has committed."""
         own = self.engine.vector
         lacking = [one for one in other.blocks if one.last > own.get(one.origin, 0)]
-        self.engine.merge(lacking, other.region, self.now_ms)
+        self.engine.peers.merge(lacking, other.region, self.now_ms)
         self.commit()
 
     # -- the watcher
-
-    def follows_calls(self) -> bool:
-        return True
 
     def called(self, call: Call) -> None:
         call.at_ms = self.now_ms

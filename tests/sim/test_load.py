@@ -23,7 +23,7 @@ from anabranch.sim.load.synchronous import SynchronousWriter
 from anabranch.sim.load.transactions import WRONG, Transactor
 from anabranch.sim.plan import ClientPlan
 from anabranch.sim.replies import entries_by_key, entry_ids, field_of
-from tests.support.engines import answer_questions, single
+from tests.support.engines import answer_questions, execute, single
 
 KEYS: Final = (b"a", b"b", b"c")
 REGIONS: Final = (1, 2, 3)
@@ -79,14 +79,14 @@ class Stage:
 
     def hang_up(self, client: Client) -> None:
         for place in [place for place in self.sessions if place[0] == client.number]:
-            self.engine.disconnect(self.sessions.pop(place))  # type: ignore[arg-type]
+            self.engine.clients.disconnect(self.sessions.pop(place))  # type: ignore[arg-type]
 
     def commit(self) -> None:
         self.engine.tick(self.now_ms)
-        if self.engine.wants_commit(self.now_ms):
-            commit = self.engine.take_commit(self.now_ms)
+        if self.engine.disk.wants_commit(self.now_ms):
+            commit = self.engine.disk.take_commit(self.now_ms)
             if commit is not None:
-                self.engine.committed(self.now_ms)
+                self.engine.disk.committed(self.now_ms)
         # As a region with an empty log.
         answer_questions(self.engine, [])
 
@@ -137,13 +137,13 @@ class Stage:
         place = (client.number, client.region)
         if place not in self.sessions:
             self.hang_up(client)
-            self.sessions[place] = self.engine.connect("client", "here", self.now_ms)
+            self.sessions[place] = self.engine.clients.connect("client", "here", self.now_ms)
         session = self.sessions[place]
-        reply = self.engine.execute(session, list(argv), self.now_ms)  # type: ignore[arg-type]
+        reply = execute(self.engine, session, list(argv), self.now_ms)  # type: ignore[arg-type]
         until_ms = self.now_ms + client.patience_ms
         while isinstance(reply, ReplyLater):
             self.commit()
-            replies = [one for one in self.engine.take_replies() if one.session is session]
+            replies = [one for one in self.engine.clients.take_replies() if one.session is session]
             if replies:
                 return listed(replies[0].reply)
             if self.now_ms >= until_ms:

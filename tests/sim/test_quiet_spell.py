@@ -13,6 +13,7 @@ from anabranch.sim.run import _converge
 from anabranch.sim.world import faults, quiet
 from anabranch.sim.world.faults import new_world
 from anabranch.sim.world.world import World
+from tests.support.engines import execute
 
 
 @pytest.fixture
@@ -103,8 +104,8 @@ def test_a_round_that_nobody_acknowledges(level: World, monkeypatch: pytest.Monk
     """Messages to us are held back. So it knows of no acknowledgement, and CRDT.SYNC answers 0."""
     level.network.cuts[2, 1] = level.network.cuts[3, 1] = 1
     region = level.regions[1]
-    session = region.engine.connect("test", "test", region.now_ms())
-    region.engine.execute(session, [b"XADD", b"k", b"*", b"t", b"a"], region.now_ms())
+    session = region.engine.clients.connect("test", "test", region.now_ms())
+    execute(region.engine, session, [b"XADD", b"k", b"*", b"t", b"a"], region.now_ms())
     try:
         assert quiet._not_synchronous(level, region) == ["us answers CRDT.SYNC with 0"]
     finally:

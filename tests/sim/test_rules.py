@@ -25,6 +25,7 @@ from anabranch.sim.twin.judge import Twin
 from anabranch.sim.world.faults import new_world
 from tests.sim.fabricated import Story
 from tests.sim.tapped import tapped
+from tests.support.engines import execute
 
 ROOT = Path(__file__).resolve().parents[2]
 KEY = b"k"
@@ -172,8 +173,8 @@ class Directed:
 
     def say(self, region: int, text: str) -> Reply:
         one = self.world.regions[region]
-        session = one.engine.connect("test", "", one.now_ms())
-        reply = one.engine.execute(session, text.encode().split(), one.now_ms())
+        session = one.engine.clients.connect("test", "", one.now_ms())
+        reply = execute(one.engine, session, text.encode().split(), one.now_ms())
         one.stepped()
         return listed(reply)
 

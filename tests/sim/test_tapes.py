@@ -36,6 +36,7 @@ from anabranch.sim.world.faults import new_world
 from anabranch.sim.world.world import World
 from tests.sim.tapped import Tapped, new_state
 from tests.sim.test_twin import run_changed
+from tests.support.engines import execute
 
 REPLIES: list[Reply] = [
     None,
@@ -61,7 +62,7 @@ def test_a_tape_holds_no_password(tmp_path: Path) -> None:
     """Whoever may read a tape could else command the region."""
     writer = TapeWriter(tmp_path, 10_000_000)
     engine = writer.make_engine(new_state(1, 1))
-    session = engine.connect("test", "test", 1000)
+    session = engine.clients.connect("test", "test", 1000)
     for line in (
         "CONFIG SET requirepass sesame",
         "AUTH sesame",
@@ -74,7 +75,7 @@ def test_a_tape_holds_no_password(tmp_path: Path) -> None:
         "XADD k * f v",
         "EXEC",
     ):
-        engine.execute(session, line.encode().split(), 1000)
+        execute(engine, session, line.encode().split(), 1000)
     writer.close()
     (tape,) = tape_files(tmp_path)
     written = tape.read_bytes()
@@ -123,14 +124,14 @@ class Taped(Tapped):
         self.writer = TapeWriter(self.folder, bytes_max)
         self.region, self.now_ms, self.blocks = region, 1000, []
         self.engine = self.writer.make_engine(new_state(region, regions))
-        self.session = self.engine.connect("test", "test", self.now_ms)
+        self.session = self.engine.clients.connect("test", "test", self.now_ms)
 
 
 def use(us: Taped, eu: Taped, times: int) -> None:
     """Clients of two regions add, read, acknowledge, wait, and use transactions."""
-    reader = us.engine.connect("reader", "test", us.now_ms)
+    reader = us.engine.clients.connect("reader", "test", us.now_ms)
     us("XGROUP CREATE k g 0 MKSTREAM")
-    us.engine.execute(reader, b"XREAD BLOCK 0 STREAMS other $".split(), us.now_ms)
+    execute(us.engine, reader, b"XREAD BLOCK 0 STREAMS other $".split(), us.now_ms)
     for number in range(times):
         us.ok(f"XADD k MAXLEN ~ 50 * t {number}")
         us.ok("XREADGROUP GROUP g c COUNT 2 STREAMS k >")
@@ -146,7 +147,7 @@ def use(us: Taped, eu: Taped, times: int) -> None:
         eu.take(us)
         us.at(us.now_ms + 10)
     us.ok("XADD other * t last")
-    assert [one.session for one in us.engine.take_replies()] == [reader]
+    assert [one.session for one in us.engine.clients.take_replies()] == [reader]
 
 
 def judged(folder: Path) -> Judge:
@@ -195,8 +196,8 @@ def test_a_wrong_reply_is_told_with_what_came_before_it(tmp_path: Path) -> None:
     take = us.writer._take
 
     def lying(call: Call) -> None:
-        if call.argv[:1] == (b"XLEN",) and call.reply == 3:
-            call.reply = 4
+        if call.argv[:1] == (b"XLEN",) and call.replies == [3]:
+            call.replies = [4]
         take(call)
 
     us.writer._take = lying  # type: ignore[method-assign]
@@ -299,14 +300,14 @@ def test_a_process_numbers_its_cuts_from_one_on(tmp_path: Path) -> None:
     us, eu = Taped(tmp_path, 1, 2, 1 << 20), Taped(tmp_path, 2, 2, 1 << 20)
     us.ok("XADD k * t a")
     us.commit()
-    chunks = list(us.engine.snapshot_cut().chunks(1 << 20))
+    chunks = list(us.engine.peers.snapshots.cut().chunks(1 << 20))
     us.writer.close()
     again = Taped(tmp_path, 1, 2, 1 << 20)
     for _ in range(3):
         again.ok("XADD k * t b")
     again.commit()
-    assert list(again.engine.snapshot_cut().chunks(1 << 20)) != chunks
-    eu.engine.join(chunks, 1, eu.now_ms)
+    assert list(again.engine.peers.snapshots.cut().chunks(1 << 20)) != chunks
+    eu.engine.peers.snapshots.join(chunks, 1, eu.now_ms)
     eu.commit()
     assert eu.ok("XLEN k") == 1
     for one in (again, eu):
@@ -323,7 +324,7 @@ def test_a_rebuilt_region_merges_its_salvage(tmp_path: Path) -> None:
     us.commit()
     us.writer.close()
     again = Taped(tmp_path, 1, 2, 1 << 20)
-    assert again.engine.merge_salvage(us.blocks, again.now_ms) == 1
+    assert again.engine.salvage.merge(us.blocks, again.now_ms) == 1
     again.commit()
     assert again.ok("XLEN k") == 1
     again.writer.close()
@@ -350,7 +351,7 @@ def test_a_file_that_ends_in_the_middle_of_a_frame(tmp_path: Path) -> None:
 def test_blocks_of_a_tape_have_their_rows(tmp_path: Path) -> None:
     us = Taped(tmp_path, 1, 1, 1 << 20)
     us.ok("XADD k * t a")
-    commit = us.engine.take_commit(us.now_ms)
+    commit = us.engine.disk.take_commit(us.now_ms)
     assert commit is not None and isinstance(commit.rows[0], BlockRow)
     us.writer.close()
     told = [one for one in frames(tape_files(us.folder)[0]) if isinstance(one, Call)]

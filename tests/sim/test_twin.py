@@ -17,7 +17,7 @@ from anabranch.region.engine.replies import OK, ErrorReply, MapReply, Reply, Ver
 from anabranch.region.engine.setting import Value
 from anabranch.region.engine.settings import Settings
 from anabranch.sim import calls
-from anabranch.sim.calls import Call, Facts, Issued, Row
+from anabranch.sim.calls import Call, EngineFacts, Issued, RowFacts
 from anabranch.sim.checkers.refusals import Refusals
 from anabranch.sim.draw import draw_plan
 from anabranch.sim.history import Checker, End, Operation, Setup, Shown, Words
@@ -54,7 +54,7 @@ def copied(
     call: Call,
     issued: Optional[list[Issued]] = None,
     late: Optional[list[tuple[int, Reply]]] = None,
-    facts: Optional[Facts] = None,
+    facts: Optional[EngineFacts] = None,
 ) -> Call:
     """A copy of a call with other values."""
     one = Call(
@@ -68,7 +68,7 @@ def copied(
         call.settings,
     )
     for name in (
-        *("start", "at_ms", "how", "session", "argv", "reply", "source", "blocks"),
+        *("start", "at_ms", "how", "session", "argv", "following", "replies", "source", "blocks"),
         *("is_taken", "cut", "heard", "position"),
     ):
         setattr(one, name, getattr(call, name))
@@ -106,9 +106,13 @@ def test_the_twin_is_silent_when_nothing_is_changed() -> None:
 
 def test_a_wrong_reply_is_reported() -> None:
     def make(call: Call) -> Optional[Call]:
-        if call.kind == calls.EXECUTE and call.argv[0] == b"XLEN" and isinstance(call.reply, int):
+        if (
+            call.kind == calls.EXECUTE
+            and call.argv[0] == b"XLEN"
+            and isinstance(call.replies[0], int)
+        ):
             changed = copied(call)
-            changed.reply = call.reply + 1
+            changed.replies = [call.replies[0] + 1]
             return changed
         return None
 
@@ -124,9 +128,10 @@ def test_a_wrong_reply_is_reported() -> None:
 def test_an_entry_that_a_range_leaves_out_is_reported() -> None:
     def make(call: Call) -> Optional[Call]:
         if call.kind == calls.EXECUTE and call.argv[0] in (b"XRANGE", b"XREVRANGE"):
-            if isinstance(call.reply, list) and len(call.reply) > 1:
+            reply = call.replies[0]
+            if isinstance(reply, list) and len(reply) > 1:
                 changed = copied(call)
-                changed.reply = call.reply[:-1]
+                changed.replies = [reply[:-1]]
                 return changed
         return None
 
@@ -194,7 +199,7 @@ def test_a_region_is_judged_no_more_after_its_first_mismatch() -> None:
     def make(call: Call) -> Optional[Call]:
         if call.region == 1 and call.kind == calls.EXECUTE and call.argv[0] == b"XADD":
             changed = copied(call)
-            changed.reply = 7
+            changed.replies = [7]
             return changed
         return None
 
@@ -209,7 +214,7 @@ def a_call(kind: str, vector: dict[int, int], position: int = 0, **rest: object)
     """A call of region 1 that makes no rows unless `rows` says so."""
     rows = rest.pop("rows", [])
     assert isinstance(rows, list)
-    facts = Facts(vector, position, False, NOW_MS, NOW_MS, 0, "serving", "", 0)
+    facts = EngineFacts(vector, position, False, NOW_MS, NOW_MS, 0, "serving", "", 0)
     call = Call(1, kind, NOW_MS, facts, [], rows, [], SETTINGS)
     for name, value in rest.items():
         setattr(call, name, value)
@@ -233,7 +238,7 @@ def test_a_row_that_nothing_explains_is_reported() -> None:
     first = a_call(calls.START, {})
     first.position = 0
     twin.called(first)
-    twin.called(a_call(calls.OTHER, {}, 1, rows=[Row(1, "records")]))
+    twin.called(a_call(calls.OTHER, {}, 1, rows=[RowFacts(1, "records")]))
     assert "its log ends at position 1; expected 0" in twin.violations[0].text
 
 

@@ -11,7 +11,7 @@ from anabranch.region.engine.replies import ErrorReply
 from anabranch.region.engine.rows import BlockRow, RecordsRow
 from anabranch.region.engine.settings import Settings
 from anabranch.sim import calls
-from anabranch.sim.calls import Call, Facts
+from anabranch.sim.calls import Call, EngineFacts
 from anabranch.sim.run import run_seed
 from anabranch.sim.twin.apply import apply
 from anabranch.sim.twin.effects import Add, Pairing
@@ -20,7 +20,7 @@ from anabranch.sim.twin.state import Pair, State
 from tests.sim.tapped import Tapped, tapped
 
 
-def _call(kind: str, facts: Facts) -> Call:
+def _call(kind: str, facts: EngineFacts) -> Call:
     return Call(1, kind, facts.clock_ms, facts, [], [], [], dict(Settings().values))
 
 
@@ -80,8 +80,8 @@ def test_a_refused_read_leaves_its_consumer_unseen() -> None:
     us.ok("XADD k * t a")
     us.ok("XGROUP CREATE k g 0")
     us.ok("XGROUP CREATECONSUMER k g c")
-    assert us.engine.take_commit(us.now_ms) is not None
-    us.engine.commit_failed("disk full")
+    assert us.engine.disk.take_commit(us.now_ms) is not None
+    us.engine.disk.commit_failed("disk full")
     us.at(2000)
     for command in ("XREADGROUP GROUP g c STREAMS k >", "XAUTOCLAIM k g d 0 0"):
         assert isinstance(us(command), ErrorReply)
@@ -122,7 +122,7 @@ def _restarted(us: Tapped) -> None:
     """The twin takes a start that finds all that was committed."""
     state = us.engine.state
     position = state.journal.position
-    facts = Facts(dict(us.engine.vector), position, False, us.now_ms, 0, 0, "serving", "", 0)
+    facts = EngineFacts(dict(us.engine.vector), position, False, us.now_ms, 0, 0, "serving", "", 0)
     start = _call(calls.START, facts)
     start.position = position
     us.twin.called(start)
@@ -315,7 +315,7 @@ def _expires(waits: bool) -> list[str]:
     if waits:
         eu.at(1600)
     state = us.engine.state
-    facts = Facts(
+    facts = EngineFacts(
         {1: 3}, state.journal.position, True, 1600, state.clock.steady_ms, 0, "serving", "", 0
     )
     call = _call(calls.TICK, facts)
@@ -340,7 +340,9 @@ def test_a_start_with_a_clock_below_that_of_its_rows_is_reported() -> None:
     us.ok("XADD k * t b")
     us.commit()
     for clock_ms in (5000, 4999):
-        facts = Facts({1: 2}, us.engine.state.journal.position, False, clock_ms, 0, 0, "", "", 0)
+        facts = EngineFacts(
+            {1: 2}, us.engine.state.journal.position, False, clock_ms, 0, 0, "", "", 0
+        )
         start = _call(calls.START, facts)
         start.position = facts.position
         twin.called(start)
@@ -371,7 +373,9 @@ def test_a_cut_amid_a_block_is_reported() -> None:
     """S11.2: a snapshot ends where a block ends, or the next block looks like a fork."""
     twin, (us,) = tapped()
     us.ok("XADD k * t a")
-    facts = Facts({1: 1}, us.engine.state.journal.position, True, 1000, 0, 0, "serving", "", 0)
+    facts = EngineFacts(
+        {1: 1}, us.engine.state.journal.position, True, 1000, 0, 0, "serving", "", 0
+    )
     twin.called(_call(calls.CUT, facts))
     (violation,) = twin.violations
     assert "cut a snapshot with effects or local records of no row" in violation.text

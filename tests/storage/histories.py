@@ -92,7 +92,7 @@ class Cluster:
         elif dice < 0.99:
             for other in self.regions:
                 if self.collects and other is not region:
-                    region.engine.hear(other.engine.gossip(), self.clock.wall_ms)
+                    region.engine.peers.hear(other.engine.peers.gossip(), self.clock.wall_ms)
             region.driver.tick()
         else:
             region.crash()

@@ -13,8 +13,9 @@ from random import Random
 from typing import Any, Final, Optional, Protocol
 
 from anabranch.crdt.vector import includes
-from anabranch.region.config import Address, RegionConfig
-from anabranch.region.driver.driver import Driver, TurnLimits
+from anabranch.region.config import RegionConfig
+from anabranch.region.driver.driver import Driver
+from anabranch.region.driver.turn_limits import TurnLimits
 from anabranch.region.driver.work import DiskTransaction, LogRead
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.replies import Reply, listed
@@ -22,10 +23,12 @@ from anabranch.region.engine.rows import Commit
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings
 from anabranch.region.live import starting
+from anabranch.region.option_values import Address
 from anabranch.region.storage.checkpoint import Checkpointer
 from anabranch.sim.world.vfs import run
 from tests.storage import dump
 from tests.storage.direct import DirectDatabase, copy_of, new_disk, position_for
+from tests.support.engines import execute
 
 NAMES = {"us": 1, "eu": 2, "ap": 3}
 KEYS = [b"k1", b"k2", b"k3"]
@@ -151,8 +154,8 @@ class Region:
         self.expected = found.state
         self.digest = self.engine.keyspace.digest()
         for peer in self.engine.state.peers.by_id:
-            self.engine.receiver_opened(peer)
-        self.session: Session = self.engine.connect("", "", clock.wall_ms)
+            self.engine.peers.links.receiver_opened(peer)
+        self.session: Session = self.engine.clients.connect("", "", clock.wall_ms)
         self.engine.tick(clock.wall_ms)
 
     # -- transactions, as the driver orders them
@@ -177,7 +180,7 @@ class Region:
 
     def take_commit(self) -> None:
         """Asks for a commit. The driver may write a slice of a checkpoint first."""
-        self.engine.want_commit()
+        self.engine.disk.want_commit()
         self.step()
 
     def write(self) -> None:
@@ -202,7 +205,7 @@ class Region:
     def commit_all(self) -> None:
         """Commits everything done so far."""
         self.write()
-        while not self.engine.is_all_in_commits():
+        while not self.engine.disk.is_all_in_commits():
             self.take_commit()
             if self.transaction is None:
                 self.cluster.clock.elapsed_ms += RETRY_MS
@@ -299,8 +302,8 @@ class Region:
 
     def say(self, *words: object) -> Any:
         argv = [word if isinstance(word, bytes) else str(word).encode() for word in words]
-        reply = self.engine.execute(self.session, argv, self.cluster.clock.wall_ms)
-        self.engine.take_replies()
+        reply = execute(self.engine, self.session, argv, self.cluster.clock.wall_ms)
+        self.engine.clients.take_replies()
         return listed(reply)
 
     def pull(self, peer: Region) -> None:
@@ -309,13 +312,13 @@ class Region:
         now_ms = self.cluster.clock.wall_ms
         position = position_for(peer.database, peer.driver.log.tail, engine.vector)
         if position is None or self.cluster.rng.random() < 0.1:
-            cut = peer.engine.snapshot_cut()
+            cut = peer.engine.peers.snapshots.cut()
             peer.commit_all()
             assert peer.engine.committed_position >= cut.position
-            engine.join(list(cut.chunks(200)), peer.region_id, now_ms)
+            engine.peers.snapshots.join(list(cut.chunks(200)), peer.region_id, now_ms)
             return
         rows = run(peer.database.log.rows_after(position, self.cluster.rng.choice([1, 300, 10000])))
-        engine.merge([row.block for row in rows], peer.region_id, now_ms)
+        engine.peers.merge([row.block for row in rows], peer.region_id, now_ms)
 
     def some_id(self) -> bytes:
         """The ID of an entry, or a random ID that an entry may have had or may get."""
@@ -331,7 +334,7 @@ class Region:
 def late_reply(region: Region) -> Reply:
     """The reply of a command that reads the log; each read of the log is answered at once."""
     driver = region.driver
-    while not (late := driver.engine.take_replies()):
+    while not (late := driver.engine.clients.take_replies()):
         request = driver._histories.next_read()
         if request is not None:
             driver.read(LogRead(0, request), run(region.database.answer(request)))

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from anabranch.crdt.block import Block
-from anabranch.region.engine.rows import BlockRow, ClockRow, Commit, Row
+from anabranch.region.engine.rows import BlockRow, ClockRow, Commit, LogRow
 from anabranch.region.storage import history, log
 from tests.storage.direct import new_disk
 
 
-def _rows(draw: Random, count: int) -> list[Row]:
-    rows: list[Row] = []
+def _rows(draw: Random, count: int) -> list[LogRow]:
+    rows: list[LogRow] = []
     counters = {1: 0, 2: 0}
     for position in range(1, count + 1):
         if draw.random() < 0.2:
@@ -34,14 +34,14 @@ def _rows(draw: Random, count: int) -> list[Row]:
     return rows
 
 
-def _disk(rows: list[Row]) -> Any:
+def _disk(rows: list[LogRow]) -> Any:
     disk = new_disk()
     for sql, parameters in log.commit_statements(Commit(len(rows), rows, {}, {}, 0)):
         disk.execute(sql, parameters)
     return disk
 
 
-def _within(wanted: list[Row], bytes_max: int) -> list[int]:
+def _within(wanted: list[LogRow], bytes_max: int) -> list[int]:
     """The positions of the first rows that have so many bytes; at least one row."""
     found: list[int] = []
     size = 0
@@ -62,7 +62,7 @@ def test_reads_return_the_rows_that_fit(seed: int) -> None:
     for _ in range(20):
         bytes_max = draw.choice([0, 1, 50, 1000, 2500, 1 << 30])
         after, last, counter = draw.randrange(60), draw.randrange(61), draw.randrange(60)
-        reads: list[tuple[str, tuple[int, ...], list[Row]]] = [
+        reads: list[tuple[str, tuple[int, ...], list[LogRow]]] = [
             (log.ROWS_AFTER, (after,), [row for row in rows if row.position > after]),
             (log.BLOCKS_AFTER, (after,), [row for row in blocks if row.position > after]),
             (

@@ -205,8 +205,8 @@ def test_a_join_between_the_slices() -> None:
     # This step captures one key.
     us.step_checkpoint()
     assert us.checkpointer.has_more()
-    cut: SnapshotCut = eu.engine.snapshot_cut()
-    us.engine.join(list(cut.chunks(100)), eu.region_id, cluster.clock.wall_ms)
+    cut: SnapshotCut = eu.engine.peers.snapshots.cut()
+    us.engine.peers.snapshots.join(list(cut.chunks(100)), eu.region_id, cluster.clock.wall_ms)
     us.say("FLUSHALL")
     us.say("XADD", "k1", "*", "f", "after all")
     us.commit_all()

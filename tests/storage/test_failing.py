@@ -26,9 +26,10 @@ from anabranch.region.driver.work import DiskTransaction, LogQuestion
 from anabranch.region.engine.errors import StorageError
 from anabranch.region.engine.replies import ErrorReply
 from anabranch.region.live import process, process_facts, starting
-from anabranch.region.live.data_files import DataFiles, read_only_uri
+from anabranch.region.live.data_files import DataFiles
 from anabranch.region.live.database import FILE_NAME, Database, Written
 from anabranch.region.live.process import Region, RegionFailed, run
+from anabranch.region.live.sql_connections import LiveConnector
 from anabranch.region.live.sql_thread import SqlThread
 from anabranch.region.live.system_clock import SystemClock
 from anabranch.region.storage.log import ReadOldest
@@ -38,6 +39,7 @@ from tests.storage import dump
 from tests.storage.histories import Cluster
 from tests.storage.region import Region as SteppedRegion
 from tests.storage.region import config_of
+from tests.support.engines import execute
 from tests.support.loop import until
 
 ALONE = {"us": 1}
@@ -145,9 +147,9 @@ async def state_on(directory: Path) -> dump.Plain:
 
 async def all_committed(region: Region) -> None:
     """Waits until everything done so far is on the disk."""
-    region.driver.engine.want_commit()
+    region.driver.engine.disk.want_commit()
     region.stepped()
-    await until(region.driver.engine.is_all_in_commits)
+    await until(region.driver.engine.disk.is_all_in_commits)
 
 
 async def test_a_commit_that_fails_is_retried_and_nobody_is_told_that_it_failed(
@@ -165,9 +167,9 @@ async def test_a_commit_that_fails_is_retried_and_nobody_is_told_that_it_failed(
     # The region also disconnects clients whose replies would report state that is not on the disk.
     # It refuses all further writes.
     assert await (await connect(region)).say("XLEN k") == b""
-    session = region.driver.engine.connect("", "", now_ms())
-    refused = region.driver.engine.execute(
-        session, [b"XADD", b"k", b"*", b"f", b"refused"], now_ms()
+    session = region.driver.engine.clients.connect("", "", now_ms())
+    refused = execute(
+        region.driver.engine, session, [b"XADD", b"k", b"*", b"f", b"refused"], now_ms()
     )
     assert (
         isinstance(refused, ErrorReply)
@@ -273,7 +275,7 @@ async def test_under_everysec_the_region_says_that_it_takes_no_writes(
     assert b"-" in await client.say("XADD k * f v")
     database.fails = True
     # A heartbeat that is due wants a commit, too.
-    region.driver.engine.want_commit()
+    region.driver.engine.disk.want_commit()
     region.stepped()
     await until(lambda: bool(region.driver.engine.state.disk.error))
     assert (await client.say("XADD k * f refused")).startswith(b"-MISCONF")
@@ -432,7 +434,7 @@ def test_a_stop_commits_everything_although_the_log_cannot_be_read() -> None:
         work = driver.step()
     (read,) = work.reads
     region.say("XADD", "k", "*", "f", "in the commit under way")
-    region.engine.want_commit()
+    region.engine.disk.want_commit()
     work = driver.step()
     assert work.transaction is not None
     region.say("XADD", "k", "*", "f", "after it")
@@ -445,7 +447,7 @@ def test_a_stop_commits_everything_although_the_log_cannot_be_read() -> None:
         commits += 1
         work = driver.step()
     assert work.has_stopped and commits == 2
-    assert region.engine.is_all_in_commits()
+    assert region.engine.disk.is_all_in_commits()
 
 
 def stop_in_a_checkpoint() -> tuple[SteppedRegion, DiskTransaction]:
@@ -483,7 +485,7 @@ def test_a_stop_commits_everything_although_its_checkpoint_cannot_be_written() -
         commits += 1
         work = driver.step()
     assert work.has_stopped and commits == 1
-    assert region.engine.is_all_in_commits()
+    assert region.engine.disk.is_all_in_commits()
 
 
 def test_a_stop_ends_if_neither_a_checkpoint_nor_a_commit_can_be_written() -> None:
@@ -494,10 +496,10 @@ def test_a_stop_ends_if_neither_a_checkpoint_nor_a_commit_can_be_written() -> No
     assert work.transaction is not None and work.transaction.commit is not None
     driver.failed(work.transaction, "the disk is full")
     work = driver.step()
-    assert work.has_stopped and not region.engine.is_all_in_commits()
+    assert work.has_stopped and not region.engine.disk.is_all_in_commits()
     assert work.transaction is None, "nobody waits for another attempt"
     lost = "its last changes could not be written: the disk is full. "
-    assert region.engine.unwritten() == lost + "The effects of this region that are lost: 1"
+    assert region.engine.disk.unwritten() == lost + "The effects of this region that are lost: 1"
 
 
 async def test_a_stop_whose_checkpoints_all_fail_keeps_what_was_acknowledged(
@@ -606,19 +608,20 @@ class StubbornConnection(SqlThread):
 async def test_a_region_serves_although_its_caches_cannot_be_dropped(tmp_path: Path) -> None:
     tried = 0
 
-    async def connect_to(path: Path, reads_only: bool) -> SqlThread:
-        nonlocal tried
-        tried += 1
-        connection = StubbornConnection()
-        await connection.open(read_only_uri(path) if reads_only else str(path), reads_only)
-        return connection
+    class Stubborn(LiveConnector):
+        async def writer(self, path: Path) -> SqlThread:
+            nonlocal tried
+            tried += 1
+            connection = StubbornConnection()
+            await connection.open(str(path))
+            return connection
 
-    database = Database(tmp_path, connect_to, DataFiles(tmp_path / FILE_NAME))
+    database = Database(tmp_path, Stubborn(), DataFiles(tmp_path / FILE_NAME))
     config = config_of("us", ALONE, {"crdt-start-patience-ms": 0}, tmp_path)
     region = Region(config, await starting.start(config, database, SystemClock()), database)
     await region.start()
     await asyncio.sleep(0.05)  # the start has given back what it can
     client = await connect(region)
-    assert tried == 2 and await client.say("PING") == b"+PONG"
+    assert tried == 1 and await client.say("PING") == b"+PONG"
     assert region.failure is None
     await region.stop()

@@ -11,11 +11,12 @@ from xxhash import xxh3_128_intdigest
 from anabranch.crdt.block import Block
 from anabranch.crdt.named import Named
 from anabranch.region.engine.replies import ErrorReply, ReplyLater
-from anabranch.region.engine.rows import BlockRow, ClockRow, RecordsRow, Row
+from anabranch.region.engine.rows import BlockRow, ClockRow, LogRow, RecordsRow
 from anabranch.region.storage import key_index
 from anabranch.region.storage.key_index import KeyIndex
 from tests.storage.direct import new_disk
 from tests.storage.region import Clock, Region, late_reply
+from tests.support.engines import execute
 from tests.support.replies import plain
 
 START_MS = 1_000_000
@@ -44,7 +45,7 @@ class Us:
         argv = [word.encode() if isinstance(word, str) else word for word in words]
         self.cluster.clock.passes(1)
         engine = self.region.engine
-        reply = engine.execute(self.region.session, argv, self.cluster.clock.wall_ms)
+        reply = execute(engine, self.region.session, argv, self.cluster.clock.wall_ms)
         self.region.commit_all()
         if isinstance(reply, ReplyLater):
             reply = late_reply(self.region)
@@ -174,13 +175,13 @@ def test_an_answer_tells_nothing_after_its_question(command: str) -> None:
     us = Us()
     us.call("XGROUP", "CREATE", "k", "g", "0", "MKSTREAM")
     engine, region, now_ms = us.region.engine, us.region, us.cluster.clock.wall_ms
-    engine.execute(region.session, [b"XADD", b"k", b"5-*", b"a", b"1"], now_ms)
-    asker = engine.connect("", "", now_ms)
-    asked = engine.execute(asker, [command.encode(), b"k"], now_ms)
+    execute(engine, region.session, [b"XADD", b"k", b"5-*", b"a", b"1"], now_ms)
+    asker = engine.clients.connect("", "", now_ms)
+    asked = execute(engine, asker, [command.encode(), b"k"], now_ms)
     assert isinstance(asked, ReplyLater)
     read = [b"XREADGROUP", b"GROUP", b"g", b"c", b"STREAMS", b"k", b">"]
     for words in (read, [b"XADD", b"k", b"6-*", b"a", b"2"], [b"DEL", b"k"]):
-        engine.execute(region.session, words, now_ms)
+        execute(engine, region.session, words, now_ms)
     region.commit_all()
     reply = plain(late_reply(region), "utf-8")
     assert reply["vector"] == [1, 2]
@@ -203,7 +204,7 @@ def test_an_answer_tells_nothing_after_its_question(command: str) -> None:
 def test_wrong_words_are_refused(words: tuple[str, ...]) -> None:
     us = Us()
     argv = [word.encode() for word in words]
-    assert isinstance(us.region.engine.execute(us.region.session, argv, START_MS), ErrorReply)
+    assert isinstance(execute(us.region.engine, us.region.session, argv, START_MS), ErrorReply)
 
 
 def test_retention_is_told() -> None:
@@ -244,9 +245,9 @@ Changed = dict[bytes, set[int]]
 """Key → the IDs of its entries, and OTHER if something else happens to it."""
 
 
-def _rows(draw: Random, keys: list[bytes], count: int) -> list[tuple[Row, Changed]]:
+def _rows(draw: Random, keys: list[bytes], count: int) -> list[tuple[LogRow, Changed]]:
     """Rows of a log with what each changes. IDs mostly ascend."""
-    rows: list[tuple[Row, Changed]] = []
+    rows: list[tuple[LogRow, Changed]] = []
     for position in range(1, count + 1):
         named, changed = Named(), Changed()
         for key in draw.sample(keys, draw.randint(1, 3)):
@@ -258,7 +259,7 @@ def _rows(draw: Random, keys: list[bytes], count: int) -> list[tuple[Row, Change
                 changed[key] = {first, first + 2}
                 named.entries(key, 0, first, 0, first + 2)
         kind = draw.random()
-        row: Row
+        row: LogRow
         if kind < 0.1:
             row, changed = ClockRow(position, 0), Changed()
         elif kind < 0.3:
@@ -273,7 +274,7 @@ def _is_within(position: int, stretches: list[tuple[int, int]]) -> bool:
     return any(first <= position <= last for first, last in stretches)
 
 
-def _segments(draw: Random, rows: list[tuple[Row, Changed]]) -> list[tuple[object, ...]]:
+def _segments(draw: Random, rows: list[tuple[LogRow, Changed]]) -> list[tuple[object, ...]]:
     disk, index = new_disk(), KeyIndex(0)
     for row, _ in rows:
         index.note(row, key_index.STRETCH_BYTES // draw.choice([1, 3, 20]))

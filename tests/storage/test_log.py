@@ -16,7 +16,7 @@ from anabranch.crdt.idempotency import PairLimits
 from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.vector import Vector, includes, raise_to
 from anabranch.region.driver.effect_log import EffectLog
-from anabranch.region.engine.rows import BlockRow, Commit, RecordsRow, Row, SnapshotRow
+from anabranch.region.engine.rows import BlockRow, Commit, LogRow, RecordsRow, SnapshotRow
 from anabranch.region.engine.settings import Settings
 from anabranch.region.live.database import Database
 from anabranch.region.storage import schema
@@ -38,18 +38,18 @@ class NaiveLog:
 
     def __init__(self, rng: Random) -> None:
         self.rng = rng
-        self.rows: list[Row] = []
+        self.rows: list[LogRow] = []
         self.bodies: dict[int, bytes] = {}
         self.vector: Vector = {}
         self.chains: dict[int, bytes] = {}
 
-    def _push(self, row: Row, body: bytes) -> Row:
+    def _push(self, row: LogRow, body: bytes) -> LogRow:
         assert row.position == len(self.rows) + 1
         self.rows.append(row)
         self.bodies[row.position] = body
         return row
 
-    def push_block(self, origin: int) -> Row:
+    def push_block(self, origin: int) -> LogRow:
         first = self.vector.get(origin, 0) + 1
         last = first + self.rng.randrange(4)
         body = self.rng.randbytes(self.rng.randrange(1, 60))
@@ -60,10 +60,10 @@ class NaiveLog:
         row = BlockRow(len(self.rows) + 1, 1, block, 0 if origin == 1 else origin)
         return self._push(row, body)
 
-    def push_records(self) -> Row:
+    def push_records(self) -> LogRow:
         return self._push(RecordsRow(len(self.rows) + 1, 1, b"records"), b"records")
 
-    def push_snapshot(self) -> Row:
+    def push_snapshot(self) -> LogRow:
         """Adds a snapshot with effects that no row of this log holds."""
         other = {
             region_id: self.rng.randrange(self.vector.get(region_id, 0) + 6) for region_id in (2, 3)
@@ -74,7 +74,7 @@ class NaiveLog:
         put_vector(body, vector)
         return self._push(SnapshotRow(len(self.rows) + 1, 1, 2, vector, [b"chunk"]), bytes(body))
 
-    def blocks(self, rows: list[Row] | None = None) -> list[Block]:
+    def blocks(self, rows: list[LogRow] | None = None) -> list[Block]:
         """The blocks of these rows, by default of all rows."""
         return [
             row.block for row in (self.rows if rows is None else rows) if isinstance(row, BlockRow)

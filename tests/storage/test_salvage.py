@@ -72,9 +72,9 @@ def recover(cluster: Cluster, region: Region) -> None:
         assert not region.engine.state.writer.may_issue()
         for other in others:
             region.pull(other)
-            other.engine.hear(region.engine.gossip(), cluster.clock.wall_ms)
+            other.engine.peers.hear(region.engine.peers.gossip(), cluster.clock.wall_ms)
             other.commit_all()
-            region.engine.hear(other.engine.gossip(), cluster.clock.wall_ms)
+            region.engine.peers.hear(other.engine.peers.gossip(), cluster.clock.wall_ms)
         if cluster.rng.random() < 0.3:
             region.step()
             region.write()
@@ -203,7 +203,7 @@ def test_a_gap_that_hides_another_region_stops_what_builds_on_it() -> None:
     block = Block(1, 1, 1, b"removal", chain_after(NO_CHAIN, b"removal"))
     us, _eu = cluster(2)
     engine = us.engine
-    assert engine.merge_salvage([salvage.gap(2, 1), block], us.now_ms) == 0
+    assert engine.salvage.merge([salvage.gap(2, 1), block], us.now_ms) == 0
     assert engine.vector == {}
 
 
@@ -214,16 +214,16 @@ def test_a_fork_ends_the_salvage() -> None:
     carry(eu, us)
     other = Block(2, 1, 1, b"another", chain_after(NO_CHAIN, b"another"))
     with pytest.raises(ChainForked):
-        us.engine.merge_salvage([other], us.now_ms)
+        us.engine.salvage.merge([other], us.now_ms)
     follower = Block(2, 2, 2, b"next", bytes(16))
     with pytest.raises(ChainForked):
-        us.engine.merge_salvage([follower], us.now_ms)
+        us.engine.salvage.merge([follower], us.now_ms)
 
 
 def test_a_stranger_ends_the_salvage() -> None:
     us, _eu = cluster(2)
     with pytest.raises(NotAMember):
-        us.engine.merge_salvage([Block(9, 1, 1, b"x", chain_after(NO_CHAIN, b"x"))], us.now_ms)
+        us.engine.salvage.merge([Block(9, 1, 1, b"x", chain_after(NO_CHAIN, b"x"))], us.now_ms)
 
 
 def test_own_blocks_come_back_as_from_a_peer() -> None:
@@ -236,7 +236,7 @@ def test_own_blocks_come_back_as_from_a_peer() -> None:
     us.round()
     blocks = us.lacking({})
     us.restart(5000, 0, restored=True)
-    assert us.engine.merge_salvage(blocks, 5000) == len(blocks)
+    assert us.engine.salvage.merge(blocks, 5000) == len(blocks)
     for _ in range(2):
         reply = us.ok("XREADGROUP", "GROUP", "g", "c", "STREAMS", "x", ">")
         assert reply is NULL_ARRAY, "it was acknowledged"

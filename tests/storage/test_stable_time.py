@@ -22,7 +22,7 @@ from tests.storage.region import Found, Region
 def answered(region: Region, clock_ms: int) -> None:
     """eu answers the start of the region, with this clock on its disk."""
     now_ms = region.cluster.clock.wall_ms
-    region.engine.start_answered(2, StartAnswer(1, 7, {}, clock_ms, {}), now_ms)
+    region.engine.peers.start_answered(2, StartAnswer(1, 7, {}, clock_ms, {}), now_ms)
 
 
 def found(region: Region) -> Found:

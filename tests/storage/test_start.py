@@ -16,12 +16,12 @@ from xxhash import xxh3_64_digest
 from anabranch.crdt.encoding import put_vector
 from anabranch.crdt.gossip import Gossip, Heard
 from anabranch.crdt.state import put_local
-from anabranch.region.config import ConfigError
 from anabranch.region.engine.errors import StorageError
 from anabranch.region.engine.lifecycle import RECOVERY, SERVING, STARTING
 from anabranch.region.engine.replies import ErrorReply
 from anabranch.region.live import starting
 from anabranch.region.live.database import Database
+from anabranch.region.option_values import ConfigError
 from anabranch.region.storage.schema import SCHEMA_VERSION
 from anabranch.sim.world.vfs import run
 from tests.crdt.support import trimmed_of
@@ -29,6 +29,7 @@ from tests.storage import dump
 from tests.storage.direct import DirectDatabase, copy_of
 from tests.storage.histories import Cluster
 from tests.storage.region import Clock, Found, Region, config_of
+from tests.support.engines import execute
 
 ALONE = {"us": 1}
 PAIR = {"us": 1, "eu": 2}
@@ -49,7 +50,9 @@ def used_region() -> Region:
     us.commit_all()
     us.checkpoint()
     eu.commit_all()
-    us.engine.join(list(eu.engine.snapshot_cut().chunks(100)), 2, cluster.clock.wall_ms)
+    us.engine.peers.snapshots.join(
+        list(eu.engine.peers.snapshots.cut().chunks(100)), 2, cluster.clock.wall_ms
+    )
     us.say("XREADGROUP", "GROUP", "g", "anna", "COUNT", 2, "STREAMS", "k1", ">")
     us.say("XADD", "k3", "*", "f", "v")
     us.commit_all()
@@ -254,10 +257,10 @@ async def test_pages_of_the_file_are_damaged(tmp_path: Path) -> None:
     )
     engine = driver.engine
     engine.tick(1000)
-    session = engine.connect("", "", 1000)
+    session = engine.clients.connect("", "", 1000)
     for number in range(200):
-        engine.execute(session, [b"XADD", b"k", b"*", b"f", b"x" * 300], 1000 + number)
-        engine.want_commit()
+        execute(engine, session, [b"XADD", b"k", b"*", b"f", b"x" * 300], 1000 + number)
+        engine.disk.want_commit()
         transaction = driver.step().transaction
         assert transaction is not None and transaction.commit is not None
         await database.write(transaction.statements)
@@ -291,7 +294,7 @@ def life_on(disk: sqlite3.Connection) -> tuple[int, int]:
 
 
 def commit(found: Found) -> None:
-    found.engine.want_commit()
+    found.engine.disk.want_commit()
     transaction = found.driver.step().transaction
     if transaction is not None:
         run(found.database.write(transaction.statements))
@@ -307,7 +310,7 @@ def test_every_life_is_higher_than_the_ones_before_and_on_disk_before_it_is_spok
         lives.append(found.engine.life)
         # The life is on disk before a client or a peer can ask for it.
         assert life_on(disk) == (found.engine.life, 0)
-        assert found.engine.gossip().heard[0].life == found.engine.life
+        assert found.engine.peers.gossip().heard[0].life == found.engine.life
     assert lives == sorted(set(lives)) and lives[0] == 1000 and lives[3] >= 5000
 
 
@@ -322,7 +325,7 @@ def test_two_starts_from_one_backup_have_two_lives() -> None:
     disk = region.disk
     found = fresh(ALONE, disk, 1000)
     found.engine.tick(90_000)
-    found.engine.want_clock_commit()
+    found.engine.disk.want_clock_commit()
     commit(found)
     lives = []
     for now_ms in (20_000, 30_000):
@@ -362,7 +365,7 @@ def test_a_start_that_cannot_write_its_life_is_none() -> None:
 def test_a_higher_life_that_is_heard_of_is_outdone_for_good() -> None:
     disk = Region(Cluster(1, regions=2, looks=0.0), "us").disk
     found = fresh(PAIR, disk, 1000)
-    found.engine.hear(Gossip([Heard(1, 90000, True, {}, 1)], [], []), 1000)
+    found.engine.peers.hear(Gossip([Heard(1, 90000, True, {}, 1)], [], []), 1000)
     assert found.engine.life > 90000
     commit(found)
     assert fresh(PAIR, disk, 1000).engine.life > 90000 + 1
@@ -377,7 +380,7 @@ def test_a_recovery_lasts_over_starts() -> None:
     us = cluster.regions[0]
     found = fresh(PAIR, us.disk, 1000)
     assert found.engine.state.lifecycle.state == STARTING
-    found.engine.peer_holds(2, {1: 7}, 1000)
+    found.engine.peers.peer_holds(2, {1: 7}, 1000)
     assert found.engine.state.lifecycle.state == RECOVERY
     commit(found)
     again = fresh(PAIR, us.disk, 1000)
@@ -395,8 +398,8 @@ def test_restored_begins_a_recovery_at_once() -> None:
         fresh(PAIR, disk, 7000).engine.state.lifecycle.recovery
         == found.engine.state.lifecycle.recovery
     )
-    session = found.engine.connect("", "", 7000)
-    reply = found.engine.execute(session, [b"XADD", b"k", b"*", b"f", b"v"], 7000)
+    session = found.engine.clients.connect("", "", 7000)
+    reply = execute(found.engine, session, [b"XADD", b"k", b"*", b"f", b"v"], 7000)
     assert isinstance(reply, ErrorReply) and reply.message.startswith("READONLY ")
 
 

@@ -74,5 +74,5 @@ async def test_the_clock_of_a_start_is_not_said_before_it_is_on_disk(tmp_path: P
     A new start has made no commit yet.
     """
     engine, database = await _start(tmp_path, 1000)
-    assert engine.attest(False, 50000).clock_ms <= 1000
+    assert engine.peers.attest(False, 50000).clock_ms <= 1000
     await database.close()

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from anabranch.crdt import effects as fx
+from anabranch.crdt.vector import Vector
 from anabranch.sim.arguments import shown
 from anabranch.sim.checkers.state import NEVER, Create
-from anabranch.sim.history import Vector
 from anabranch.sim.logged import Add, Dot, Logged
 from tests.study.truth import ANYTHING, covers
 from tests.study.views import View, vector_of

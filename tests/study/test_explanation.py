@@ -16,6 +16,7 @@ from anabranch.study.history.sentences import Teller
 from anabranch.study.history.story import story
 from anabranch.study.history.wording import Names
 from tests.storage.region import Clock, Region, late_reply
+from tests.support.engines import execute
 from tests.support.replies import plain
 
 NAMES = {1: "us", 2: "eu", 3: "ap"}
@@ -49,7 +50,7 @@ class Cluster:
     def call(self, name: str, *words: str) -> Any:
         region = self.regions[name]
         argv = [word.encode() for word in words]
-        reply: Reply = region.engine.execute(region.session, argv, self.now_ms(name))
+        reply: Reply = execute(region.engine, region.session, argv, self.now_ms(name))
         region.commit_all()
         if isinstance(reply, ReplyLater):
             reply = late_reply(region)
@@ -61,7 +62,7 @@ class Cluster:
         region, peer = self.regions[target], self.regions[source]
         rows = run(peer.database.log.rows_after(0, 1 << 30))
         blocks = [row.block for row in rows]
-        region.engine.merge(blocks, peer.region_id, self.now_ms(target))
+        region.engine.peers.merge(blocks, peer.region_id, self.now_ms(target))
         region.commit_all()
 
     def telling(self, name: str, *words: str) -> Telling:

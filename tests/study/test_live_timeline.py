@@ -25,6 +25,7 @@ from tests.storage.direct import position_for
 from tests.study.drawings import overlaps, parsed, texts
 from tests.study.test_explanation import NAMES, Cluster
 from tests.study.test_layout import check_dots
+from tests.support.engines import execute
 
 REGIONS = ("us", "eu", "ap")
 
@@ -35,9 +36,11 @@ class Live(Cluster):
     def join(self, source: str, target: str) -> None:
         """The target joins a snapshot of the source."""
         peer, region = self.regions[source], self.regions[target]
-        cut = peer.engine.snapshot_cut()
+        cut = peer.engine.peers.snapshots.cut()
         peer.commit_all()
-        region.engine.join(list(cut.chunks(200)), peer.region_id, self.now_ms(target))
+        region.engine.peers.snapshots.join(
+            list(cut.chunks(200)), peer.region_id, self.now_ms(target)
+        )
         region.commit_all()
 
     def bring(self, source: str, target: str) -> None:
@@ -50,7 +53,7 @@ class Live(Cluster):
         """Performs a command, which may be refused: a deadline may just have passed."""
         region = self.regions[name]
         argv = [word.encode() for word in words]
-        region.engine.execute(region.session, argv, self.now_ms(name))
+        execute(region.engine, region.session, argv, self.now_ms(name))
         region.commit_all()
 
     def answer(self, name: str, key: str, part: Range, newest: int = 1000) -> Answer:

@@ -115,7 +115,7 @@ def test_a_silent_region_that_is_known_to_have_them_is_named() -> None:
     cluster.call("eu", "XADD", "k", "*", "a", "1")
     cluster.sync("eu", "ap")
     eu, ap = cluster.regions["eu"], cluster.regions["ap"]
-    eu.engine.acknowledged(ap.region_id, dict(ap.engine.disk_vector), cluster.clock.wall_ms)
+    eu.engine.peers.acknowledged(ap.region_id, dict(ap.engine.disk_vector), cluster.clock.wall_ms)
     (key,) = if_lost(cluster, silent=["ap"])["keys"]
     assert key["entries"]["also_in"] == {"ap": 1}
 
@@ -264,7 +264,7 @@ def test_a_region_that_does_not_answer() -> None:
     cluster, _ = with_group()
     cluster.call("eu", "XADD", "k", "*", "n", "1")
     us, eu = cluster.regions["us"], cluster.regions["eu"]
-    us.engine.acknowledged(eu.region_id, dict(eu.engine.disk_vector), cluster.clock.wall_ms)
+    us.engine.peers.acknowledged(eu.region_id, dict(eu.engine.disk_vector), cluster.clock.wall_ms)
     facts = if_lost(cluster, silent=["eu"])
     assert not facts["answers"] and facts["keys"] == []
     assert facts["vector"] == {1: 4, 2: 1}

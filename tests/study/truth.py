@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Optional
 
+from anabranch.crdt.vector import Vector
 from anabranch.region.engine.replies import Reply
 from anabranch.sim.history import (
     BLOCKING,
@@ -24,7 +25,6 @@ from anabranch.sim.history import (
     Moved,
     Operation,
     Setup,
-    Vector,
     Words,
 )
 from anabranch.sim.logged import Dot, Logged, logged

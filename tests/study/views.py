@@ -10,9 +10,9 @@ from functools import cached_property
 from typing import Any, Final, Optional
 
 from anabranch.crdt import effects as fx
+from anabranch.crdt.vector import Vector
 from anabranch.sim.arguments import shown
 from anabranch.sim.checkers.state import KeyState, State
-from anabranch.sim.history import Vector
 from anabranch.sim.logged import Add, Dot, Logged
 from tests.study.truth import Applied, RegionHistory, Truth, covers
 

@@ -2,8 +2,8 @@
 
 Reading order:
 
-- `ports`: free ports on the loopback address.
-- `processes`: stopping processes, limiting their files, and waiting for conditions.
+- `ports`: the ports of this test process.
+- `processes`: waiting for the processes that tests start.
 - `engines`: engines without a process.
 - `engine_cluster`: a few engines, driven by hand.
 - `cluster`: a live cluster of region processes.

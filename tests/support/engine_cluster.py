@@ -21,14 +21,14 @@ from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.lifecycle import Lifecycle
 from anabranch.region.engine.members import Member, Members
 from anabranch.region.engine.replies import ErrorReply, Reply, ReplyLater, listed
-from anabranch.region.engine.rows import BlockRow, Commit, RecordsRow, Row, SnapshotRow
+from anabranch.region.engine.rows import BlockRow, Commit, LogRow, RecordsRow, SnapshotRow
 from anabranch.region.engine.settings import Settings
 from anabranch.region.engine.stable_time import StableTime
 from anabranch.sync.session.handshake import LinkLimits
 from anabranch.sync.session.links import PeerConnection
 from anabranch.sync.session.receiver import Receiver
 from anabranch.sync.session.start_asking import StartAsking
-from tests.support.engines import engine_on
+from tests.support.engines import engine_on, execute
 
 # The meta rows of `StableTime`, in the order of its arguments.
 _STABLE_ROWS = ("id_floor", "patience", "lost_at")
@@ -47,11 +47,11 @@ class Place:
         for name, value in settings.items():
             self.settings.set(name.replace("_", "-"), value)
         self.now_ms = now_ms
-        self.rows: list[Row] = []
+        self.rows: list[LogRow] = []
         self.meta: dict[str, bytes] = {}
         self.patience_ms = patience_ms
         self.engine = self._start(0)
-        self.session = self.engine.connect("test", "test", now_ms)
+        self.session = self.engine.clients.connect("test", "test", now_ms)
 
     def _start(self, recovery: int) -> Engine:
         pair_limits = PairLimits()
@@ -81,7 +81,7 @@ class Place:
             StableTime(*(int(self.meta.get(name, b"0")) for name in _STABLE_ROWS)),
         )
 
-    def _replay(self, keyspace: Keyspace, row: Row) -> None:
+    def _replay(self, keyspace: Keyspace, row: LogRow) -> None:
         if isinstance(row, BlockRow):
             apply_block(keyspace, row.block, row.clock_ms, row.source == 0)
         elif isinstance(row, SnapshotRow):
@@ -105,7 +105,7 @@ class Place:
         self.engine = self._start(
             max(now_ms, int(self.meta.get("life", b"0")) + 1) if restored else 0
         )
-        self.session = self.engine.connect("test", "test", now_ms)
+        self.session = self.engine.clients.connect("test", "test", now_ms)
 
     def at(self, now_ms: int) -> None:
         self.now_ms = now_ms
@@ -114,10 +114,10 @@ class Place:
     def __call__(self, *words: object) -> Reply:
         """Runs a command; what waits for the disk is committed and answered."""
         argv = [word if isinstance(word, bytes) else str(word).encode() for word in words]
-        reply = self.engine.execute(self.session, argv, self.now_ms)
+        reply = execute(self.engine, self.session, argv, self.now_ms)
         if isinstance(reply, ReplyLater) and self.engine.state.outbox.held:
             self.commit()
-            return listed(self.engine.take_replies()[-1].reply)
+            return listed(self.engine.clients.take_replies()[-1].reply)
         return listed(reply)
 
     def ok(self, *words: object) -> Reply:
@@ -126,20 +126,20 @@ class Place:
         return reply
 
     def commit(self) -> Optional[Commit]:
-        commit = self.engine.take_commit(self.now_ms)
+        commit = self.engine.disk.take_commit(self.now_ms)
         if commit is not None:
             self.rows += commit.rows
             self.meta.update(commit.meta)
-            self.engine.committed(self.now_ms)
+            self.engine.disk.committed(self.now_ms)
         return commit
 
     def round(self) -> None:
         """A sync round for somebody who receives: acknowledgements, then a commit."""
         self.now_ms += 10
         peer = next(iter(self.engine.state.peers.by_id))
-        self.engine.receiver_opened(peer)
+        self.engine.peers.links.receiver_opened(peer)
         self.commit()
-        self.engine.receiver_closed(peer)
+        self.engine.peers.links.receiver_closed(peer)
 
     def lacking(self, vector: dict[int, int]) -> list[Block]:
         return [
@@ -160,9 +160,9 @@ class Place:
 def greet(one: Place, other: Place) -> None:
     """The handshake of a link: each side names its life and tells what it has on disk."""
     for hearing, named in ((one, other), (other, one)):
-        hearing.engine.hear_lives({named.region_id: named.engine.life}, hearing.now_ms)
+        hearing.engine.peers.hear_lives({named.region_id: named.engine.life}, hearing.now_ms)
         held = dict(named.engine.disk_vector)
-        hearing.engine.peer_holds(named.region_id, held, hearing.now_ms)
+        hearing.engine.peers.peer_holds(named.region_id, held, hearing.now_ms)
 
 
 def ask_start(asker: Place, answerer: Place) -> Optional[StartAnswer]:
@@ -170,13 +170,13 @@ def ask_start(asker: Place, answerer: Place) -> Optional[StartAnswer]:
 
     None when it has nothing to ask, or when there is no answer yet.
     """
-    question = asker.engine.start_question()
+    question = asker.engine.peers.start_question()
     if question is None:
         return None
     answer = answer_of(answerer, asker, question)
     if answer is None:
         return None
-    asker.engine.start_answered(answerer.region_id, answer, asker.now_ms)
+    asker.engine.peers.start_answered(answerer.region_id, answer, asker.now_ms)
     return answer
 
 
@@ -185,8 +185,8 @@ def answer_of(answerer: Place, asker: Place, question: StartQuestion) -> Optiona
     receiver = Receiver(asker.region_id, LinkLimits(answerer.settings))
     receiver.open = True
     connection = PeerConnection(1, 0, receiver=receiver)
-    asking = StartAsking(answerer.engine)
-    answerer.engine.hear_lives(question.lives, answerer.now_ms)
+    asking = StartAsking(answerer.engine.peers)
+    answerer.engine.peers.hear_lives(question.lives, answerer.now_ms)
     asking.asked(connection, question, answerer.now_ms)
     answerer.commit()
     asking.committed(answerer.engine.committed_position)
@@ -198,7 +198,7 @@ def answer_of(answerer: Place, asker: Place, question: StartQuestion) -> Optiona
 def carry(source: Place, target: Place, gossip: bool = True) -> None:
     """Everything of `source`'s disk that `target` lacks, then a heartbeat."""
     source.commit()
-    target.engine.merge(source.lacking(target.engine.vector), source.region_id, target.now_ms)
+    target.engine.peers.merge(source.lacking(target.engine.vector), source.region_id, target.now_ms)
     target.commit()
     if gossip:
         tell(source, target)
@@ -207,7 +207,7 @@ def carry(source: Place, target: Place, gossip: bool = True) -> None:
 def tell(source: Place, target: Place) -> None:
     """A heartbeat."""
     source.commit()
-    target.engine.hear(source.engine.gossip(), target.now_ms)
+    target.engine.peers.hear(source.engine.peers.gossip(), target.now_ms)
     target.commit()
 
 

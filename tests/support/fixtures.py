@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 import redis
 
-from anabranch.chaos.toxiproxy_server import ToxiproxyMissing, ToxiproxyServer, program
+from anabranch.cluster.ports import free_ports
+from anabranch.cluster.processes import end
+from anabranch.cluster.toxiproxy_server import ToxiproxyMissing, ToxiproxyServer, program
 from tests.support.cluster import LiveCluster
-from tests.support.ports import free_ports
-from tests.support.processes import eventually, stop
+from tests.support.processes import eventually
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def _oracle_port(
             eventually(client.ping, what="redis-server answering PING")
         yield port
     finally:
-        stop(process)
+        end(process)
 
 
 @pytest.fixture
@@ -94,11 +95,8 @@ def new_cluster(tmp_path: Path) -> Iterator[Callable[..., LiveCluster]]:
         settings: dict[str, str] | None = None,
         cluster: str = "test",
     ) -> LiveCluster:
-        made.append(
-            LiveCluster(
-                tmp_path / f"cluster{len(made)}", names or ["us", "eu", "ap"], settings, cluster
-            )
-        )
+        directory = tmp_path / f"cluster{len(made)}"
+        made.append(LiveCluster(names or ["us", "eu", "ap"], settings, directory, cluster))
         return made[-1]
 
     try:

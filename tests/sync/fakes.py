@@ -336,16 +336,26 @@ class FakeEngine:
     def reports_vector(self, peer: int) -> None:
         pass
 
-    def link_state(self, peer: int, state: str, detail: str) -> None:
+    @property
+    def links(self) -> FakeEngine:
+        """The calls for links, which this class has itself."""
+        return self
+
+    @property
+    def snapshots(self) -> FakeEngine:
+        """The calls for snapshots, which this class has itself."""
+        return self
+
+    def is_in_state(self, peer: int, state: str, detail: str) -> None:
         self.states[peer] = (state, detail)
 
     def called_lost(self, peer: int) -> None:
         self.lost_by.append(peer)
 
-    def link_refused(self, reason: str) -> None:
+    def refused(self, reason: str) -> None:
         self.refusals.append(reason)
 
-    def take_link_requests(self) -> list[FakeLinkRequest]:
+    def take_requests(self) -> list[FakeLinkRequest]:
         requests, self.requests = self.requests, []
         return requests
 
@@ -359,7 +369,7 @@ class FakeEngine:
     def drop_preparation(self) -> None:
         pass
 
-    def snapshot_cut(self) -> FakeCut:
+    def cut(self) -> FakeCut:
         return FakeCut(self)
 
     def read_ahead(self, chunks: list[bytes]) -> None:

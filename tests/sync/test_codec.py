@@ -87,7 +87,7 @@ ups = st.one_of(
     start_answers,
 )
 parts = st.builds(
-    lambda origin, span, chain, offset, data, more, asked: m.Part(
+    lambda origin, span, chain, offset, data, more, asked: m.BlockPart(
         origin, span[0], span[1], chain, offset + len(data) + more, offset, data, asked
     ),
     regions,

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from anabranch.sync.session.events import Event
+from anabranch.sync.session.events import LoggedEvent
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,6 @@ from anabranch.sync.session.events import Event
     ],
 )
 def test_values(value: object, shown: str) -> None:
-    line = Event(logging.INFO, "link_lost", "is lost", {"peer": value}).line("us")
+    line = LoggedEvent(logging.INFO, "link_lost", "is lost", {"peer": value}).line("us")
     assert line == f'event=link_lost region=us peer={shown} text="is lost"'
     assert "\n" not in line and re.fullmatch(r'(\w+=([^" ]+|"([^"\\]|\\.)*")( |$))+', line)

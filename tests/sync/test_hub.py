@@ -13,12 +13,12 @@ import pytest
 from anabranch.crdt.errors import PeerError
 from anabranch.sync.session.messages import (
     Batch,
+    BlockPart,
     BodyRequest,
     Header,
     Heartbeat,
     Hello,
     HoldingBack,
-    Part,
     Refusal,
     SnapshotBegin,
     SnapshotRequest,
@@ -163,7 +163,7 @@ def test_bodies_larger_than_a_message_come_in_parts_too() -> None:
     world.pipes.remove(stuck)
     world.engines[3].write("y" * 1000)
     world.until(lambda: world.engines[1].vector == {3: 1})
-    assert any(isinstance(message, Part) and message.asked for _, _, message in world.said)
+    assert any(isinstance(message, BlockPart) and message.asked for _, _, message in world.said)
 
 
 def test_a_link_that_goes_down_is_no_longer_direct_and_bodies_follow_without_patience() -> None:
@@ -185,7 +185,7 @@ def test_a_large_block_is_staged() -> None:
     world.engines[1].write("L" * 20_000)
     world.engines[1].write("small")
     world.settle()
-    parts = [message for _, _, message in world.said if isinstance(message, Part)]
+    parts = [message for _, _, message in world.said if isinstance(message, BlockPart)]
     assert len(parts) >= 20 and not any(part.asked for part in parts)
 
 
@@ -196,7 +196,7 @@ def test_a_broken_staging_leaves_nothing_behind() -> None:
     world.engines[1].write("L" * 20_000)
     world.until(
         lambda: any(
-            isinstance(message, Part) and message.offset > 2000 for _, _, message in world.said
+            isinstance(message, BlockPart) and message.offset > 2000 for _, _, message in world.said
         )
     )
     assert world.engines[2].vector == {}

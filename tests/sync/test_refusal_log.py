@@ -6,9 +6,9 @@ from anabranch.crdt.errors import PeerError
 from anabranch.region.engine.clock import SteadyClock
 from anabranch.region.engine.settings import Settings
 from anabranch.sync.session import messages as m
+from anabranch.sync.session.connections import HANDSHAKES_MAX
 from anabranch.sync.session.hub import Hub
 from anabranch.sync.session.refusal_log import LINES_MAX, TEXT_MAX, WINDOW_MS, RefusalLog, Refused
-from anabranch.sync.session.switchboard import HANDSHAKES_MAX
 from tests.sync.fakes import NAMES, FakeEngine
 
 TABLE = {1: NAMES[1], 2: NAMES[2]}

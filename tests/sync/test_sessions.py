@@ -168,7 +168,7 @@ def test_more_than_the_window_is_an_error_what_others_brought_does_not_count() -
     [
         m.Batch([block(2, 1)]),
         m.Heartbeat({}, b""),
-        m.Part(2, 1, 1, CHAIN, 10, 0, b"x", False),
+        m.BlockPart(2, 1, 1, CHAIN, 10, 0, b"x", False),
         m.HoldingBack(True, {}),
         m.SnapshotChunk(1, 0, b""),
         m.VectorAcknowledgement({}, frozenset()),
@@ -186,10 +186,13 @@ def test_nothing_comes_before_welcome(message: Any) -> None:
     [
         [welcome()],
         [m.Body(block(3, 1))],
-        [m.Part(2, 1, 1, CHAIN, 10, 0, b"x", True)],
-        [m.Part(2, 1, 1, CHAIN, 10, 5, b"x", False)],
-        [m.Part(2, 1, 1, CHAIN, 10, 0, b"x", False), m.Part(2, 2, 2, CHAIN, 10, 1, b"x", False)],
-        [m.Part(2, 1, 1, CHAIN, 1 << 50, 0, b"x", False)],
+        [m.BlockPart(2, 1, 1, CHAIN, 10, 0, b"x", True)],
+        [m.BlockPart(2, 1, 1, CHAIN, 10, 5, b"x", False)],
+        [
+            m.BlockPart(2, 1, 1, CHAIN, 10, 0, b"x", False),
+            m.BlockPart(2, 2, 2, CHAIN, 10, 1, b"x", False),
+        ],
+        [m.BlockPart(2, 1, 1, CHAIN, 1 << 50, 0, b"x", False)],
         [m.SnapshotRequest(1)],
     ],
 )
@@ -203,7 +206,7 @@ def test_what_breaks_the_protocol(messages: list[Any]) -> None:
 def test_parts_become_a_block() -> None:
     receiver = open_receiver()
     for offset, data in ((0, b"abc"), (3, b"def"), (6, b"g")):
-        receiver.received(m.Part(2, 1, 4, CHAIN, 7, offset, data, False))
+        receiver.received(m.BlockPart(2, 1, 4, CHAIN, 7, offset, data, False))
     assert [(one.first, one.last, one.body) for one in receiver.take({}, 100, 0)] == [
         (1, 4, b"abcdefg")
     ]

@@ -30,10 +30,10 @@ class Preparing(FakeEngine):
     def drop_preparation(self) -> None:
         self.left = STEPS
 
-    def snapshot_cut(self) -> FakeCut:
+    def cut(self) -> FakeCut:
         self.cuts += 1
         self.left = STEPS
-        return super().snapshot_cut()
+        return super().cut()
 
 
 def connection(number: int) -> PeerConnection:

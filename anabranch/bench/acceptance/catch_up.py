@@ -13,18 +13,19 @@ import sys
 import time
 from multiprocessing.connection import Connection
 
+from anabranch.answers import vector_of
 from anabranch.bench.acceptance.harness import (
     Figures,
     finished,
-    info_of,
     percentile,
     redis_benchmark,
     require_agreement,
     start_all,
 )
-from anabranch.sim.scenario.cluster import ClusterError
-from anabranch.sim.scenario.processes import HOST, ProcessCluster, RegionProcess, vector_of
-from anabranch.sim.scenario.wire import Wire, WireError
+from anabranch.cluster.client import RespClient
+from anabranch.cluster.errors import ClusterError, ConnectionFailed
+from anabranch.cluster.ports import HOST
+from anabranch.cluster.regions import ProcessCluster, RegionProcess
 
 # Programs that must be installed, and their Debian packages.
 PROGRAMS = {"redis-benchmark": "redis-tools"}
@@ -46,9 +47,9 @@ def catch_up(
         f" {per_s} adds a second meanwhile"
     )
     flags = {"crdt-log-max-bytes": SHORT_LOG} if by_snapshot else {}
-    with ProcessCluster(flags=flags) as cluster:
+    with ProcessCluster(settings=flags) as cluster:
         start_all(figures, cluster)
-        cluster.terminate("ap")
+        cluster.stop("ap")
         loads = [
             redis_benchmark(
                 cluster[name], entries // 2, 50, 32, "XADD", KEY, "*", "f", "0123456789abcdef"
@@ -80,11 +81,7 @@ def catch_up(
         figures.show("bytes that peers sent", _bytes_sent(cluster, read_before))
         figures.show(
             "snapshots",
-            {
-                field: value
-                for field, value in info_of(cluster["ap"]).items()
-                if "snapshot" in field
-            },
+            {field: value for field, value in cluster["ap"].info().items() if "snapshot" in field},
         )
         least = 0.8 * per_s * caught_s if max_ms is not None else 1
         figures.require(
@@ -106,40 +103,40 @@ def write(port: int, per_s: int, results: Connection) -> None:
     adds that were never sent.
     """
     results.send("ready")
-    wires = _connected(port)
+    clients = _connected(port)
     sent: dict[int, float] = {}
     waits_ms: list[float] = []
     begun = time.monotonic()
     number = 0
     while not results.poll():
         due = begun + number / per_s
-        for n, wire in enumerate(wires):
-            if n in sent and wire.readable(0.0):
-                assert isinstance(wire.read(), bytes)
+        for n, client in enumerate(clients):
+            if n in sent and client.readable(0.0):
+                assert isinstance(client.read(), bytes)
                 waits_ms.append(1000 * (time.monotonic() - sent.pop(n)))
         free = next((n for n in range(CONNECTIONS) if n not in sent), None)
         if time.monotonic() >= due and free is not None:
             sent[free] = due
-            wires[free].send(("XADD", KEY, "*", "f", f"ap-{number}"))
+            clients[free].send("XADD", KEY, "*", "f", f"ap-{number}")
             if number == 0:
                 results.send("adding")
             number += 1
         else:
             time.sleep(0.0005)
     for n, at in sent.items():
-        assert isinstance(wires[n].read(), bytes)
+        assert isinstance(clients[n].read(), bytes)
         waits_ms.append(1000 * (time.monotonic() - at))
     results.recv()
     results.send(waits_ms)
 
 
-def _connected(port: int) -> list[Wire]:
+def _connected(port: int) -> list[RespClient]:
     """Connections to a region that may not listen yet."""
     give_up = time.monotonic() + CONNECT_PATIENCE_S
     while True:
         try:
-            return [Wire(HOST, port) for _ in range(CONNECTIONS)]
-        except (OSError, WireError):
+            return [RespClient(HOST, port) for _ in range(CONNECTIONS)]
+        except (OSError, ConnectionFailed):
             if time.monotonic() > give_up:
                 raise
             time.sleep(0.005)
@@ -147,9 +144,9 @@ def _connected(port: int) -> list[Wire]:
 
 def _await_vector(region: RegionProcess, goal: dict[int, int], begun: float) -> float:
     """Seconds from `begun` until the region holds the vector `goal`."""
-    with region.wire(CATCH_UP_PATIENCE_S) as wire:
+    with region.connect(CATCH_UP_PATIENCE_S) as client:
         while time.monotonic() - begun < CATCH_UP_PATIENCE_S:
-            vector = vector_of(wire)
+            vector = vector_of(client.ask("CRDT.VECTOR"))
             if all(vector.get(one, 0) >= counter for one, counter in goal.items()):
                 return time.monotonic() - begun
             time.sleep(0.05)
@@ -162,7 +159,7 @@ def _bytes_sent(cluster: ProcessCluster, before: int = 0) -> int:
     for name in ("us", "eu"):
         total += sum(
             int(value)
-            for field, value in info_of(cluster[name]).items()
+            for field, value in cluster[name].info().items()
             if field == "crdt_sync_bytes_sent"
         )
     return total - before

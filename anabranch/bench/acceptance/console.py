@@ -21,8 +21,10 @@ from typing import Any
 
 from anabranch import build
 from anabranch.bench.acceptance.harness import Figures, cpu_times, percentile, start_all, wait_for
-from anabranch.sim.scenario.processes import HOST, ProcessCluster
-from anabranch.sim.scenario.wire import Wire
+from anabranch.cluster.client import RespClient
+from anabranch.cluster.ports import HOST
+from anabranch.cluster.processes import end
+from anabranch.cluster.regions import ProcessCluster
 
 PAINT_LIMIT_MS = 1000.0
 UPDATE_LIMIT_MS = 200.0
@@ -47,13 +49,10 @@ _OBSERVE = """() => {
 
 def fill(port: int, key: str, entries: int) -> None:
     """Adds entries in pipelines."""
-    with Wire(HOST, port) as wire:
+    with RespClient(HOST, port) as client:
         for first in range(0, entries, _BATCH):
             batch = range(first, min(first + _BATCH, entries))
-            for n in batch:
-                wire.send(["XADD", key, "*", "n", n, "text", f"entry number {n}"])
-            for _ in batch:
-                wire.read()
+            client.ask_all([("XADD", key, "*", "n", n, "text", f"entry number {n}") for n in batch])
 
 
 @contextmanager
@@ -61,14 +60,13 @@ def console(cluster: ProcessCluster) -> Iterator[subprocess.Popen[bytes]]:
     """A console over the cluster, as a process."""
     line = [*build.command(), "console", "--listen", f"{HOST}:{CONSOLE_PORT}"]
     for region in cluster.regions.values():
-        line += ["--at", f"{HOST}:{region.resp_port}"]
+        line += ["--at", region.address]
     process = subprocess.Popen(line, stdout=subprocess.DEVNULL, env=build.environment())
     try:
         wait_for(_answers, "the console")
         yield process
     finally:
-        process.terminate()
-        process.wait(30)
+        end(process, 30.0)
 
 
 def _answers() -> bool:
@@ -115,21 +113,20 @@ def updates(
     page.wait_for_timeout(2000)
     page.evaluate(_OBSERVE)
     sent: dict[str, float] = {}
-    with Wire(HOST, port) as wire:
+    with RespClient(HOST, port) as client:
         for n in range(probes):
             at_ms = 1000 * time.time()
-            entry = wire.call("XADD", key, "*", "probe", str(n))
-            assert isinstance(entry, bytes)
-            sent[f"us {entry.decode()} present"] = sent[f"eu {entry.decode()} present"] = at_ms
+            entry = client.ask("XADD", key, "*", "probe", n).decode()
+            sent[f"us {entry} present"] = sent[f"eu {entry} present"] = at_ms
             # Both views have it before it is removed, and the next command comes at any moment.
             page.wait_for_function(
                 "id => window.seen[`us ${id} present`] && window.seen[`eu ${id} present`]",
-                arg=entry.decode(),
+                arg=entry,
             )
             page.wait_for_timeout(50 + 17 * (n % 7))
             if n % 3 == 0:
-                sent[f"us {entry.decode()} removed"] = 1000 * time.time()
-                wire.call("XDEL", key, entry)
+                sent[f"us {entry} removed"] = 1000 * time.time()
+                client.call("XDEL", key, entry)
                 page.wait_for_timeout(310)
     page.wait_for_timeout(2000)
     seen: dict[str, float] = page.evaluate("window.seen")
@@ -188,9 +185,7 @@ def measure(
             for key in ("small", "large"):
                 figures.show("live updates of", key)
                 updates(figures, browser, cluster["us"].resp_port, key, probes, update_ms)
-            region = cluster["us"].process
-            assert region is not None
-            pids = {"console": process.pid, "region us": region.pid}
+            pids = {"console": process.pid, "region us": cluster["us"].pid()}
             idle(figures, browser, pids, "small", idle_s)
             browser.close()
     return figures

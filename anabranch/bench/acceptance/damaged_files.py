@@ -18,11 +18,9 @@ from collections import Counter
 from pathlib import Path
 
 from anabranch import build
-from anabranch.bench.acceptance.harness import Figures, digest_of, info_of, show_build, wait_for
-from anabranch.sim.scenario.cluster import ClusterError
-from anabranch.sim.scenario.expectation import ErrorText
-from anabranch.sim.scenario.processes import ProcessCluster, RegionProcess
-from anabranch.sim.scenario.wire import WireError
+from anabranch.bench.acceptance.harness import Figures, show_build, wait_for
+from anabranch.cluster.errors import ClusterError, ConnectionFailed
+from anabranch.cluster.regions import ProcessCluster, RegionProcess
 
 US, PEERS = "us", ("eu", "ap")
 KEYS = 20
@@ -31,28 +29,21 @@ FLAGS = {"crdt-checkpoint-interval-ms": "200", "crdt-start-patience-ms": "500"}
 
 def fill(region: RegionProcess, entries: int, first: int = 0) -> None:
     """Adds entries to some keys, with groups that have read and acknowledged a part."""
-    with region.wire() as wire:
+    with region.connect() as client:
         for number in range(first, first + entries):
-            wire.call("XADD", f"k{number % KEYS}", "*", "n", str(number), "pad", "x" * 40)
+            client.call("XADD", f"k{number % KEYS}", "*", "n", str(number), "pad", "x" * 40)
             if number % 50 == 0:
-                wire.call("XGROUP", "CREATE", f"k{number % KEYS}", "g", "0")
-                wire.call("XREADGROUP", "GROUP", "g", "c", "COUNT", "3", "STREAMS", "k0", ">")
+                client.call("XGROUP", "CREATE", f"k{number % KEYS}", "g", "0")
+                client.call("XREADGROUP", "GROUP", "g", "c", "COUNT", "3", "STREAMS", "k0", ">")
 
 
 def contents(region: RegionProcess) -> dict[str, dict[bytes, tuple[bytes, ...]]]:
     """Key → entry ID → fields and values, of all keys."""
     found: dict[str, dict[bytes, tuple[bytes, ...]]] = {}
-    with region.wire() as wire:
+    with region.connect() as client:
         for number in range(KEYS):
-            reply = wire.call("XRANGE", f"k{number}", "-", "+")
-            if isinstance(reply, ErrorText) or not isinstance(reply, list):
-                raise ClusterError(f"XRANGE answered {reply!r}")
-            rows = [row for row in reply if isinstance(row, list)]
-            found[f"k{number}"] = {
-                row[0]: tuple(word for word in row[1] if isinstance(word, bytes))
-                for row in rows
-                if isinstance(row[0], bytes) and isinstance(row[1], list)
-            }
+            rows = client.ask("XRANGE", f"k{number}", "-", "+")
+            found[f"k{number}"] = {entry_id: tuple(fields) for entry_id, fields in rows}
     return found
 
 
@@ -80,18 +71,14 @@ class Trials:
         self.figures = figures
         self.outcomes: Counter[str] = Counter()
         self.kept = cluster.directory / "kept"
-        region = cluster[US]
-        assert region.process is not None
-        region.process.kill()
-        region.process.wait()
-        shutil.copytree(region.data, self.kept)
+        cluster.kill(US)
+        shutil.copytree(cluster[US].data, self.kept)
 
     def put_back(self) -> None:
         """Ends us, and gives it the undamaged files again."""
         region = self.cluster[US]
-        if region.process is not None and region.running:
-            region.process.kill()
-            region.process.wait()
+        if region.running:
+            self.cluster.kill(US)
         shutil.rmtree(region.data)
         shutil.copytree(self.kept, region.data)
 
@@ -100,7 +87,7 @@ class Trials:
         region = self.cluster[US]
         before = region.log.stat().st_size if region.log.exists() else 0
         try:
-            self.cluster.start(US, ["--moved"])
+            self.cluster.start(US, "--moved")
         except ClusterError:
             said = region.log.read_text(errors="replace")[before:]
             if region.running or "Traceback" in said or "damaged" not in said:
@@ -118,9 +105,9 @@ class Trials:
             self.outcomes["refused"] += 1
             return
         region = self.cluster[US]
-        wait_for(lambda: info_of(region)["crdt_state"] == "serving", f"{what}: serving")
-        if digest_of(region) != digest:
-            self.fail(f"{what}: an undamaged state", info_of(region).get("crdt_vector"))
+        wait_for(lambda: region.info()["crdt_state"] == "serving", f"{what}: serving")
+        if region.digest() != digest:
+            self.fail(f"{what}: an undamaged state", region.info().get("crdt_vector"))
         self.outcomes["harmless"] += 1
 
     def with_peers(self, what: str, truth: dict[str, dict[bytes, tuple[bytes, ...]]]) -> None:
@@ -139,9 +126,9 @@ class Trials:
             if wrong:
                 self.fail(f"{what}: served only what peers hold", (key, wrong[:3]))
         deadline = time.monotonic() + 60
-        while digest_of(region) != digest_of(eu) or info_of(region)["crdt_state"] != "serving":
+        while region.digest() != eu.digest() or region.info()["crdt_state"] != "serving":
             if time.monotonic() > deadline:
-                self.fail(f"{what}: equal to its peers", info_of(region).get("crdt_state"))
+                self.fail(f"{what}: equal to its peers", region.info().get("crdt_state"))
                 return
             time.sleep(0.05)
         self.outcomes[outcome] += 1
@@ -154,7 +141,7 @@ def try_all(flips: int, cuts: int, seed: int, is_alone: bool, entries: int = 200
         f" {'without' if is_alone else 'with'} peers, seed {seed}"
     )
     chance = random.Random(seed)
-    with ProcessCluster([US] if is_alone else [US, *PEERS], flags=FLAGS) as cluster:
+    with ProcessCluster([US] if is_alone else [US, *PEERS], settings=FLAGS) as cluster:
         if is_alone:
             cluster.start(US)
         else:
@@ -163,7 +150,7 @@ def try_all(flips: int, cuts: int, seed: int, is_alone: bool, entries: int = 200
         fill(cluster[US], entries)
         if not is_alone:
             cluster.level()
-        digest = digest_of(cluster[US])
+        digest = cluster[US].digest()
         trials = Trials(cluster, figures)
         truth = {} if is_alone else contents(cluster[PEERS[0]])
         for number in range(flips + cuts):
@@ -174,7 +161,7 @@ def try_all(flips: int, cuts: int, seed: int, is_alone: bool, entries: int = 200
                     trials.alone(what, digest)
                 else:
                     trials.with_peers(what, truth)
-            except (ClusterError, WireError) as error:
+            except (ClusterError, ConnectionFailed) as error:
                 trials.fail(what, error)
     for outcome, count in sorted(trials.outcomes.items()):
         figures.show(outcome, count)

@@ -12,10 +12,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from anabranch.sim.scenario.cluster import ClusterError
-from anabranch.sim.scenario.processes import HOST, ProcessCluster, RegionProcess
-from anabranch.sim.scenario.shape import Reply
-from anabranch.sim.scenario.wire import Wire, WireError
+from anabranch.cluster.client import RespClient
+from anabranch.cluster.errors import ClusterError, ConnectionFailed
+from anabranch.cluster.ports import HOST
+from anabranch.cluster.processes import wait_until
+from anabranch.cluster.regions import ProcessCluster, RegionProcess
 
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 # CPU times in the part of a stat after the name: of the process or thread and of ended children.
@@ -89,43 +90,23 @@ def percentile(values: Sequence[float], part: float) -> float:
     return ordered[min(len(ordered) - 1, int(part * len(ordered)))] if ordered else 0.0
 
 
-def integer(reply: Reply) -> int:
-    """A reply that must be an integer; ClusterError if it is not."""
-    if not isinstance(reply, int):
-        raise ClusterError(f"an integer was expected, not {reply!r}")
-    return reply
-
-
-def info_of(region: RegionProcess) -> dict[str, str]:
-    """INFO as one dict."""
-    with region.wire() as wire:
-        reply = wire.call("INFO", "everything")
-    if not isinstance(reply, bytes):
-        raise ClusterError(f"INFO answered {reply!r}")
-    lines = reply.decode().splitlines()
-    return dict(line.split(":", 1) for line in lines if ":" in line and not line.startswith("#"))
-
-
 def wait_for(condition: Callable[[], bool], what: str, patience_s: float = WAIT_PATIENCE_S) -> None:
     """Waits until `condition` holds; ClusterError after `patience_s`."""
-    deadline = time.monotonic() + patience_s
-    while not condition():
-        if time.monotonic() > deadline:
-            raise ClusterError(f"{what} did not come within {patience_s} s")
-        time.sleep(0.01)
+    if not wait_until(condition, patience_s, 0.01):
+        raise ClusterError(f"{what} did not come within {patience_s} s")
 
 
 def await_saved(region: RegionProcess) -> None:
     """Waits until the checkpoint is complete (``rdb_changes_since_last_save`` is 0)."""
     wait_for(
-        lambda: info_of(region).get("rdb_changes_since_last_save", "0").strip() == "0",
+        lambda: region.info().get("rdb_changes_since_last_save", "0").strip() == "0",
         "a complete checkpoint",
     )
 
 
 def show_build(figures: Figures, region: RegionProcess) -> None:
     """Shows which build the regions run: compiled or interpreted."""
-    figures.show("build", info_of(region).get("anabranch_build", "unknown"))
+    figures.show("build", region.info().get("anabranch_build", "unknown"))
 
 
 def start_all(figures: Figures, cluster: ProcessCluster) -> None:
@@ -161,34 +142,13 @@ def resident_bytes(process_id: int) -> int:
     raise ClusterError(f"no VmRSS of process {process_id}")
 
 
-def digest_of(region: RegionProcess) -> str:
-    """`CRDT.DIGEST` of a region."""
-    with region.wire(300.0) as wire:
-        reply = wire.call("CRDT.DIGEST")
-    if not isinstance(reply, bytes):
-        raise ClusterError(f"CRDT.DIGEST answered {reply!r}")
-    return reply.decode()
-
-
 def entries_of(region: RegionProcess, key: str) -> Iterator[Entry]:
     """Yields all entries of a stream, read in pages."""
     start = "-"
-    with region.wire(120.0) as wire:
-        while True:
-            page = wire.call("XRANGE", key, start, "+", "COUNT", PAGE_ENTRIES)
-            if not isinstance(page, list):
-                raise ClusterError(f"XRANGE answered {page!r}")
-            for entry in page:
-                if (
-                    not isinstance(entry, list)
-                    or not isinstance(entry[0], bytes)
-                    or not isinstance(entry[1], list)
-                ):
-                    raise ClusterError(f"XRANGE gave {entry!r}")
-                yield entry[0], [word for word in entry[1] if isinstance(word, bytes)]
-                start = "(" + entry[0].decode()
-            if not page:
-                return
+    with region.connect(120.0) as client:
+        while page := client.ask("XRANGE", key, start, "+", "COUNT", PAGE_ENTRIES):
+            yield from page
+            start = "(" + page[-1][0].decode()
 
 
 def parsed_id(entry_id: bytes) -> tuple[int, int]:
@@ -202,7 +162,7 @@ def require_agreement(figures: Figures, cluster: ProcessCluster) -> None:
     begun = time.monotonic()
     vector = cluster.level(AGREEMENT_PATIENCE_S)
     figures.show("level after", time.monotonic() - begun, "s")
-    digests = {name: digest_of(region) for name, region in cluster.regions.items()}
+    digests = {name: region.digest() for name, region in cluster.regions.items()}
     figures.require(
         "equal digests",
         len(set(digests.values())) == 1,
@@ -217,14 +177,13 @@ def require_no_alarm(figures: Figures, cluster: ProcessCluster) -> None:
     raised = {}
     seen = 0
     for name, region in cluster.regions.items():
-        for field, value in info_of(region).items():
+        for field, value in region.info().items():
             if any(word in field for word in ALARM_WORDS):
                 seen += 1
                 if value.strip() not in ("0", "", "no"):
                     raised[f"{name} {field}"] = value
-        with region.wire() as wire:
-            if b"forked" in repr(wire.call("CRDT.PEERS")).encode():
-                raised[f"{name} link"] = "forked"
+        if "forked" in repr(region.ask("CRDT.PEERS")):
+            raised[f"{name} link"] = "forked"
     figures.require("divergence and chain alarms are in INFO", seen > 0, f"{seen} fields")
     figures.require("no divergence or chain alarm", not raised, raised or 0)
 
@@ -260,7 +219,10 @@ class Chaos:
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join()
-        heal(self._cluster)
+        for one in self._cluster.running():
+            for peer in self._cluster.regions:
+                if peer != one.name:
+                    _link(self._cluster, one.name, peer, "UP")
         if self._error is not None:
             raise self._error
 
@@ -282,30 +244,19 @@ class Chaos:
                 links = [
                     (a, b) for a in self._cluster.regions for b in self._cluster.regions if a != b
                 ]
-            self.cuts += sum(_link(self._cluster[a], b, "DOWN") for a, b in links)
+            self.cuts += sum(_link(self._cluster, a, b, "DOWN") for a, b in links)
             self._stop.wait(self._random.uniform(self._cut_s_min, self._cut_s_max))
             for a, b in links:
-                _link(self._cluster[a], b, "UP")
+                _link(self._cluster, a, b, "UP")
 
 
-def _link(region: RegionProcess, peer: str, action: str) -> bool:
+def _link(cluster: ProcessCluster, receiver: str, sender: str, action: str) -> bool:
     """Tells a region to cut or open a link; False if it does not answer because it is dead."""
     try:
-        with region.wire(30.0) as wire:
-            reply = wire.call("CRDT.LINK", peer, action)
-    except WireError:
+        cluster.link(receiver, sender, action)
+    except ConnectionFailed:
         return False
-    if reply != b"OK":
-        raise ClusterError(f"CRDT.LINK {peer} {action} answered {reply!r}")
     return True
-
-
-def heal(cluster: ProcessCluster) -> None:
-    """Opens every link."""
-    for name, region in cluster.regions.items():
-        for peer in cluster.regions:
-            if peer != name and region.running:
-                _link(region, peer, "UP")
 
 
 class Writers:
@@ -351,22 +302,22 @@ class Writers:
         number = 0
         while not self._stop.is_set():
             try:
-                with region.wire(60.0) as wire:
+                with region.connect(60.0) as client:
                     while not self._stop.is_set():
                         values = [f"{writer}-{number + n}".encode() for n in range(depth)]
                         number += depth
-                        self._batch(wire, values)
-            except WireError:
+                        self._batch(client, values)
+            except ConnectionFailed:
                 time.sleep(0.05)
 
-    def _batch(self, wire: Wire, values: list[bytes]) -> None:
+    def _batch(self, client: RespClient, values: list[bytes]) -> None:
         acknowledged: list[bytes] = []
         refused: list[str] = []
         try:
             for value in values:
-                wire.send(("XADD", self.KEY, "*", "v", value))
+                client.send("XADD", self.KEY, "*", "v", value)
             for value in values:
-                reply = wire.read()
+                reply = client.read()
                 if isinstance(reply, bytes):
                     acknowledged.append(value)
                 else:

@@ -19,12 +19,11 @@ from anabranch.bench.acceptance.harness import (
     Chaos,
     Figures,
     entries_of,
-    info_of,
     require_agreement,
     start_all,
 )
-from anabranch.sim.scenario.processes import ProcessCluster
-from anabranch.sim.scenario.wire import Wire, WireError
+from anabranch.cluster.client import RespClient
+from anabranch.cluster.regions import ProcessCluster
 
 KEY = "s"
 # A producer retries an add after at most RETRY_S_MAX. At most AWAITING_MAX of its adds await their
@@ -47,35 +46,33 @@ class Producer(threading.Thread):
 
     def run(self) -> None:
         try:
-            wires = {name: region.wire() for name, region in self._cluster.regions.items()}
+            clients = {name: region.connect() for name, region in self._cluster.regions.items()}
             begun = time.monotonic()
             retries: collections.deque[tuple[float, str, str]] = collections.deque()
             for number in range(self._adds):
-                first, second = self._random.sample(sorted(wires), 2)
-                self._add(wires[first], f"{self.name}-{number}")
+                first, second = self._random.sample(sorted(clients), 2)
+                self._add(clients[first], f"{self.name}-{number}")
                 retry_s = time.monotonic() + self._random.random() * RETRY_S_MAX
                 retries.append((retry_s, second, f"{self.name}-{number}"))
                 while len(retries) > AWAITING_MAX:
                     _, region, value = retries.popleft()
-                    self._add(wires[region], value)
+                    self._add(clients[region], value)
                 due_s = begun + (number + 1) / self._rate
                 while time.monotonic() < due_s:
                     if retries and retries[0][0] <= time.monotonic():
                         _, region, value = retries.popleft()
-                        self._add(wires[region], value)
+                        self._add(clients[region], value)
                     else:
                         time.sleep(0.001)
             for _, region, value in retries:
-                self._add(wires[region], value)
-            for wire in wires.values():
-                wire.close()
+                self._add(clients[region], value)
+            for client in clients.values():
+                client.close()
         except Exception as error:
             self.error = error
 
-    def _add(self, wire: Wire, value: str) -> None:
-        reply = wire.call("XADD", KEY, "IDMP", self.name, value, "*", "f", value)
-        if not isinstance(reply, bytes):
-            raise WireError(f"XADD answered {reply!r}")
+    def _add(self, client: RespClient, value: str) -> None:
+        client.ask("XADD", KEY, "IDMP", self.name, value, "*", "f", value)
         self.acknowledged.add(value.encode())
 
 
@@ -100,7 +97,7 @@ def retry(seconds: float, rate: float, producers: int, cut_s: float, seed: int) 
         figures.show("adds", adds * producers, f"each sent twice, {chaos.cuts} cuts (seed {seed})")
         require_agreement(figures, cluster)
         for name, region in cluster.regions.items():
-            info = info_of(region)
+            info = region.info()
             figures.show(f"{name}: conflicts", int(info["crdt_idmp_conflicts"]))
             figures.show(f"{name}: pairs forgotten", int(info["crdt_idmp_evicted_early"]))
             values = collections.Counter(fields[1] for _, fields in entries_of(region, KEY))

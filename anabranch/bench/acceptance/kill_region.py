@@ -19,7 +19,7 @@ from anabranch.bench.acceptance.harness import (
     require_agreement,
     start_all,
 )
-from anabranch.sim.scenario.processes import ProcessCluster
+from anabranch.cluster.regions import ProcessCluster
 
 SETTINGS = ("always", "everysec", "no")
 
@@ -35,7 +35,7 @@ def kill(
         f"{kills} × SIGKILL of a random region under load, appendfsync {appendfsync} (seed {seed})"
     )
     chance = random.Random(seed)
-    with ProcessCluster(flags={"appendfsync": appendfsync}) as cluster:
+    with ProcessCluster(settings={"appendfsync": appendfsync}) as cluster:
         start_all(figures, cluster)
         down_s = []
         with Writers(cluster) as writers:

@@ -17,14 +17,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from anabranch.bench.acceptance.harness import Figures, digest_of, show_build
+from anabranch.bench.acceptance.harness import Figures, show_build
+from anabranch.cluster.errors import ClusterError, ConnectionFailed
+from anabranch.cluster.regions import ProcessCluster, RegionProcess
 from anabranch.region.live.data_files import read_only_uri
 from anabranch.region.live.database import FILE_NAME
 from anabranch.region.storage import sums
-from anabranch.sim.scenario.cluster import ClusterError
-from anabranch.sim.scenario.expectation import ErrorText
-from anabranch.sim.scenario.processes import ProcessCluster, RegionProcess
-from anabranch.sim.scenario.wire import WireError
 
 US = "us"
 BATCH = 500
@@ -38,16 +36,12 @@ def fill(region: RegionProcess, megabytes: int, streams: int) -> int:
     """Adds entries of `ENTRY_BYTES` bytes to all streams in turn; returns how many."""
     count = megabytes * 1_000_000 // ENTRY_BYTES
     value = b"x" * ENTRY_BYTES
-    with region.wire(PATIENCE_S) as wire:
+    with region.connect(PATIENCE_S) as client:
         for first in range(0, count, BATCH):
             batch = range(first, min(first + BATCH, count))
-            for number in batch:
-                # A stream gets its entries in runs, as from a producer that sends batches.
-                wire.send(("XADD", f"stream:{number // 10 % streams}", "*", "f", value))
-            for _ in batch:
-                reply = wire.read()
-                if isinstance(reply, ErrorText):
-                    raise WireError(reply.text)
+            # A stream gets its entries in runs, as from a producer that sends batches.
+            keys = [f"stream:{number // 10 % streams}" for number in batch]
+            client.ask_all([("XADD", key, "*", "f", value) for key in keys])
     return count
 
 
@@ -64,13 +58,19 @@ def start(cluster: ProcessCluster) -> None:
     give_up = time.monotonic() + PATIENCE_S
     while True:
         try:
-            with region.wire(PATIENCE_S) as wire:
-                wire.call("PING")
+            with region.connect(PATIENCE_S) as client:
+                client.call("PING")
             return
-        except (OSError, WireError):
+        except (OSError, ConnectionFailed):
             if not region.running or time.monotonic() > give_up:
                 raise ClusterError(f"us does not answer:\n{region.log_tail()}") from None
             time.sleep(0.02)
+
+
+def stop(region: RegionProcess) -> None:
+    """Stops the region; subprocess.TimeoutExpired if that takes too long."""
+    region.started().terminate()
+    region.started().wait(PATIENCE_S)
 
 
 class Checks:
@@ -87,7 +87,7 @@ class Checks:
     def structure(self) -> None:
         """The trees of the file."""
         if list(self._query("PRAGMA integrity_check(3)")) != [("ok",)]:
-            raise WireError(f"{self._file} is damaged")
+            raise ClusterError(f"{self._file} is damaged")
 
     def read(self) -> None:
         """Reads all nodes, nearly all of the checkpoint."""
@@ -102,25 +102,21 @@ class Checks:
 def measure(megabytes: int, streams: int) -> Figures:
     """Runs the program."""
     figures = Figures(f"the start of {megabytes:,} MB in {streams:,} streams")
-    with ProcessCluster([US], flags=FLAGS) as cluster:
+    with ProcessCluster([US], settings=FLAGS) as cluster:
         region = cluster.start(US)
         show_build(figures, region)
         filled_s = time.monotonic()
         figures.show("entries", fill(region, megabytes, streams))
         figures.show("filled in", time.monotonic() - filled_s, "s")
-        digest = digest_of(region)
-        assert region.process is not None
-        region.process.terminate()
-        region.process.wait(PATIENCE_S)
+        digest = region.digest()
+        stop(region)
         file = region.data / FILE_NAME
         figures.show("database", file.stat().st_size)
         for number in (1, 2):
             start_s = seconds(lambda: start(cluster))
             figures.show(f"start {number}, until PING is answered", start_s, "s")
-            figures.require("the same state", digest_of(region) == digest)
-            assert region.process is not None
-            region.process.terminate()
-            region.process.wait(PATIENCE_S)
+            figures.require("the same state", region.digest() == digest)
+            stop(region)
         checks = Checks(file)
         structure_s = seconds(checks.structure)
         figures.show("structure (integrity_check)", structure_s, "s")

@@ -14,6 +14,7 @@ from typing import Final
 
 import zstandard
 
+from anabranch.cluster.regions import CLUSTER
 from anabranch.crdt.block import Block, BlockWriter, chain_after, read_effects
 from anabranch.crdt.encoding import Malformed
 from anabranch.crdt.errors import PeerError
@@ -24,7 +25,6 @@ from anabranch.sync.session.codec import decode_down, decode_up, encode_down, en
 from anabranch.sync.session.fields import MESSAGE_BYTES_MAX
 from anabranch.sync.wire import sync_pb2 as wire
 
-CLUSTER: Final = "scenario"
 MEMBERS: Final = {1: "us", 2: "eu", 3: "ap"}
 # The member that the program plays, and the effects that it says it has.
 PLAYED: Final = 3
@@ -248,7 +248,7 @@ def bad_down(chance: random.Random) -> tuple[str, list[bytes]]:
     if kind == 3:
         return "body that was not asked for", [encode_down(m.Body(block), "none")]
     if kind == 4:
-        part = m.Part(*head, block.chain, 1000, 500, b"x" * 10, False)
+        part = m.BlockPart(*head, block.chain, 1000, 500, b"x" * 10, False)
         return "part out of order", [encode_down(part, "none")]
     if kind == 5:
         return "second Welcome", [encode_down(welcome(1), "none")]

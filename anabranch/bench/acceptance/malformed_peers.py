@@ -26,17 +26,12 @@ import grpc
 import grpc.aio
 
 from anabranch.bench.acceptance import malformed_messages as malformed
-from anabranch.bench.acceptance.harness import (
-    Figures,
-    digest_of,
-    percentile,
-    resident_bytes,
-    show_build,
-)
+from anabranch.bench.acceptance.harness import Figures, percentile, resident_bytes, show_build
+from anabranch.cluster.client import RespClient
+from anabranch.cluster.errors import ClusterError, ConnectionFailed
+from anabranch.cluster.ports import HOST
+from anabranch.cluster.regions import ProcessCluster, RegionProcess
 from anabranch.crdt.errors import PeerError
-from anabranch.sim.scenario.cluster import ClusterError
-from anabranch.sim.scenario.processes import HOST, ProcessCluster, RegionProcess
-from anabranch.sim.scenario.wire import Wire, WireError
 from anabranch.sync.live.carrier import METHOD, ConnectionLost, Listener, PeerStream
 from anabranch.sync.session import messages as m
 from anabranch.sync.session.codec import decode_up, encode_down, encode_up
@@ -75,20 +70,19 @@ class Bystander(threading.Thread):
         self._over = threading.Event()
 
     def run(self) -> None:
-        assert self._region.process is not None
         try:
-            with self._region.wire(CALL_PATIENCE_S) as wire:
+            with self._region.connect(CALL_PATIENCE_S) as client:
                 while not self._over.wait(SAMPLE_S):
-                    self._ask(wire)
-                    self.resident.append(resident_bytes(self._region.process.pid))
-        except (WireError, ClusterError, OSError) as error:
+                    self._ask(client)
+                    self.resident.append(resident_bytes(self._region.pid()))
+        except (ConnectionFailed, ClusterError, OSError) as error:
             self.failure = str(error)
 
-    def _ask(self, wire: Wire) -> None:
+    def _ask(self, client: RespClient) -> None:
         begun_s = time.monotonic()
-        if wire.call("PING") != b"PONG":
+        if client.call("PING") != b"PONG":
             raise ClusterError("PING was not answered")
-        reply = wire.call("XADD", KEY, "*", "n", str(self.added))
+        reply = client.call("XADD", KEY, "*", "n", str(self.added))
         if not isinstance(reply, bytes):
             raise ClusterError(f"XADD answered {reply!r}")
         self.added += 1
@@ -265,7 +259,7 @@ class Attack:
         """Opens the links from ap again: a fork closes a link until an operator acts."""
         while True:
             for name in (US, EU):
-                with contextlib.suppress(WireError):
+                with contextlib.suppress(ConnectionFailed):
                     await asyncio.to_thread(_link_up, self._cluster[name])
             await asyncio.sleep(0.2)
 
@@ -276,8 +270,7 @@ async def _read_out(stream: PeerStream) -> None:
 
 
 def _link_up(region: RegionProcess) -> None:
-    with region.wire(CALL_PATIENCE_S) as wire:
-        wire.call("CRDT.LINK", "ap", "UP")
+    region.ask("CRDT.LINK", "ap", "UP")
 
 
 @contextlib.contextmanager
@@ -292,16 +285,15 @@ def _bystanding(bystander: Bystander) -> Iterator[None]:
 def attack(messages: int, seed: int, growth_max: int | None) -> Figures:
     """Sends `messages`. `growth_max`: limit of the growth of memory, bytes; None: no limit."""
     figures = Figures(f"{messages:,} malformed messages of peers, seed {seed}")
-    with ProcessCluster(flags=FLAGS) as cluster:
+    with ProcessCluster(settings=FLAGS) as cluster:
         for name in (US, EU):
             cluster.start(name, wait=False)
         for name in (US, EU):
             cluster.await_answer(name)
         us = cluster[US]
-        assert us.process is not None
         cluster.level()
         show_build(figures, us)
-        before = resident_bytes(us.process.pid)
+        before = resident_bytes(us.pid())
         one = Attack(cluster, messages, seed)
         bystander = Bystander(us)
         # The library's log of this process's clients. The regions, which run already, log theirs.
@@ -339,10 +331,9 @@ def _judge_memory(
     region: RegionProcess,
     growth_max: int | None,
 ) -> None:
-    assert region.process is not None
     if not figures.require("the region lives", region.running):
         return
-    after = resident_bytes(region.process.pid)
+    after = resident_bytes(region.pid())
     for name, size in (("before", before), ("at most", max(resident)), ("after", after)):
         figures.show(f"VmRSS {name}", size / (1 << 20), "MiB")
     if growth_max is not None:
@@ -366,10 +357,9 @@ def _judge_log(figures: Figures, region: RegionProcess, took_s: float) -> None:
 def _judge_replication(figures: Figures, cluster: ProcessCluster, added: int) -> None:
     cluster.level()
     for name in (US, EU):
-        with cluster[name].wire() as wire:
-            length = wire.call("XLEN", KEY)
+        length = cluster[name].ask("XLEN", KEY)
         figures.require(f"{name} has what was added", length == added, length)
-    digests = {digest_of(cluster[name]) for name in (US, EU)}
+    digests = {cluster[name].digest() for name in (US, EU)}
     figures.require("equal digests", len(digests) == 1, digests)
 
 

@@ -18,14 +18,14 @@ from contextlib import ExitStack, contextmanager
 
 from anabranch.bench.acceptance.harness import (
     Figures,
-    info_of,
     percentile,
     resident_bytes,
     show_build,
     wait_for,
 )
-from anabranch.sim.scenario.cluster import ClusterError
-from anabranch.sim.scenario.processes import HOST, ProcessCluster, RegionProcess
+from anabranch.cluster.errors import ClusterError
+from anabranch.cluster.ports import HOST
+from anabranch.cluster.regions import ProcessCluster, RegionProcess
 
 # Addresses of clients: one address has too few ports for very many.
 SOURCES = [f"127.0.0.{number}" for number in range(1, 9)]
@@ -162,12 +162,10 @@ class FastClient:
     def work(self, commands: int) -> float:
         """Runs so many commands; returns the 99th percentile of their times, in ms."""
         times = []
-        with self._region.wire(PATIENCE_S) as wire:
+        with self._region.connect(PATIENCE_S) as client:
             for number in range(commands):
                 begun = time.perf_counter()
-                reply = wire.call("XADD", "fast", "MAXLEN", "~", 1000, "*", "n", number)
-                if not isinstance(reply, bytes):
-                    raise ClusterError(f"XADD answered {reply!r}")
+                client.ask("XADD", "fast", "MAXLEN", "~", 1000, "*", "n", number)
                 times.append(time.perf_counter() - begun)
         return percentile(times, 0.99) * 1000
 
@@ -177,10 +175,10 @@ def run(idle: int, slow: int, steps: int, limits: bool) -> Figures:
     figures = Figures(f"{idle:,} idle and {slow:,} slow clients")
     allow_files(idle + slow + FILES_RESERVED)
     flags = {"client-output-limit": str(OUTPUT_LIMIT_BYTES), "maxclients": str(idle + slow + 100)}
-    with ProcessCluster(["us"], flags=flags) as cluster:
+    with ProcessCluster(["us"], settings=flags) as cluster:
         region = cluster.start("us")
         show_build(figures, region)
-        granted = int(info_of(region)["maxclients"])
+        granted = int(region.info()["maxclients"])
         figures.require("the region takes all of them", granted >= idle + slow + 10, granted)
         _fill(region)
         figures.show("a fast client alone, p99", FastClient(region).work(500), "ms")
@@ -214,7 +212,7 @@ def _round(
             _judge_slow(figures, region, SlowClients(region, slow, stack), steps, limits)
         answered = sum(exchange(client, b"PING\r\n") == b"+PONG\r\n" for client in idlers)
         figures.require("every idle client is still answered", answered == idle, answered)
-    wait_for(lambda: int(info_of(region)["connected_clients"]) == 1, "the end of all connections")
+    wait_for(lambda: int(region.info()["connected_clients"]) == 1, "the end of all connections")
     # Free memory goes back to the system within a tick of the region.
     time.sleep(REST_S)
     after = _resident(region)
@@ -223,9 +221,9 @@ def _round(
 
 
 def _fill(region: RegionProcess) -> None:
-    with region.wire(PATIENCE_S) as wire:
+    with region.connect(PATIENCE_S) as client:
         for _ in range(LONG_ENTRIES):
-            wire.call("XADD", "long", "*", "f", b"x" * VALUE_BYTES)
+            client.call("XADD", "long", "*", "f", b"x" * VALUE_BYTES)
 
 
 def _judge_slow(
@@ -254,8 +252,7 @@ def _judge_slow(
     whole = steps // len(_WHOLE) * len(slow.by_way["byte by byte"])
     figures.require("byte by byte, every request was answered", slow.echoes == whole, slow.echoes)
     _end_those_that_never_read(figures, region, slow, closed + silent)
-    with region.wire(PATIENCE_S) as wire:
-        wire.call("XADD", "wake", "*", "f", "v")
+    region.ask("XADD", "wake", "*", "f", "v")
     woken = slow.woken()
     blocked = len(slow.by_way["blocked"])
     figures.require("every blocked client was woken", woken == blocked, woken)
@@ -275,12 +272,11 @@ def _end_those_that_never_read(
 
 
 def _disconnected(region: RegionProcess) -> int:
-    return int(info_of(region)["client_output_buffer_limit_disconnections"])
+    return int(region.info()["client_output_buffer_limit_disconnections"])
 
 
 def _resident(region: RegionProcess) -> int:
-    assert region.process is not None
-    return resident_bytes(region.process.pid)
+    return resident_bytes(region.pid())
 
 
 def main(arguments: list[str] | None = None) -> int:

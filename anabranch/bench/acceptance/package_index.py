@@ -17,8 +17,6 @@ import time
 from collections import Counter
 from pathlib import Path
 
-import redis
-
 from anabranch.bench.acceptance.harness import (
     Chaos,
     Figures,
@@ -26,8 +24,8 @@ from anabranch.bench.acceptance.harness import (
     require_agreement,
     start_all,
 )
-from anabranch.sim.scenario.cluster import ClusterError
-from anabranch.sim.scenario.processes import HOST, ProcessCluster, RegionProcess
+from anabranch.cluster.errors import ClusterError
+from anabranch.cluster.regions import ProcessCluster, RegionProcess
 
 Record = tuple[tuple[bytes, bytes], ...]
 """Fields and values, in order."""
@@ -35,6 +33,8 @@ Record = tuple[tuple[bytes, bytes], ...]
 KEY = "packages"
 GROUP = "indexer"
 ALWAYS_FIELD = b"Homepage"
+# Of the redis-py clients.
+OPTIONS = {"decode_responses": False, "socket_timeout": 120.0}
 
 
 def records_of(dump: bytes) -> list[Record]:
@@ -85,9 +85,7 @@ class Producer(threading.Thread):
     def run(self) -> None:
         """The thread's body. An error ends the thread and is kept in `error`."""
         try:
-            with redis.Redis(
-                host=HOST, port=self._region.resp_port, socket_timeout=120.0
-            ) as client:
+            with self._region.client(**OPTIONS) as client:
                 for at in range(0, len(self._records), self._batch):
                     with client.pipeline(transaction=False) as pipeline:
                         for record in self._records[at : at + self._batch]:
@@ -161,7 +159,7 @@ def _require_read_by_group(
     """
     found: Counter[Record] = Counter()
     acknowledged = 0
-    with redis.Redis(host=HOST, port=cluster["us"].resp_port, socket_timeout=120.0) as client:
+    with cluster["us"].client(**OPTIONS) as client:
         client.xgroup_create(KEY, GROUP, id="0")
         while reply := client.xreadgroup(GROUP, "worker", {KEY: ">"}, count=500):
             entries = next(iter(reply.values()))[0] if isinstance(reply, dict) else reply[0][1]
@@ -181,7 +179,7 @@ def _require_read_by_group(
     )
     cluster.level()
     for name in ("eu", "ap"):
-        with redis.Redis(host=HOST, port=cluster[name].resp_port, socket_timeout=120.0) as client:
+        with cluster[name].client(**OPTIONS) as client:
             again = client.xreadgroup(GROUP, "worker", {KEY: ">"}, count=10)
             figures.require(f"nothing is left for the group in {name}", not again, again or 0)
 

@@ -14,9 +14,10 @@ import sys
 import time
 from multiprocessing.connection import Connection
 
-from anabranch.bench.acceptance.harness import Figures, info_of, percentile, start_all
-from anabranch.sim.scenario.processes import HOST, ProcessCluster
-from anabranch.sim.scenario.wire import Wire
+from anabranch.bench.acceptance.harness import Figures, percentile, start_all
+from anabranch.cluster.client import RespClient
+from anabranch.cluster.ports import HOST
+from anabranch.cluster.regions import ProcessCluster
 
 KEY = "delay"
 IDLE_LIMIT_MS = 20.0
@@ -56,7 +57,7 @@ def measure(
         figures.show("loaded probes", len(loaded))
         figures.show("loaded 99 %", percentile(loaded, 0.99), "ms")
         for name, region in cluster.regions.items():
-            reads = int(info_of(region)["crdt_sync_log_reads"])
+            reads = int(region.info()["crdt_sync_log_reads"])
             figures.require(f"{name} read nothing from SQLite for its peers", reads == 0, reads)
         figures.at_most("loaded median", statistics.median(loaded), loaded_limit_ms, "ms")
     return figures
@@ -71,11 +72,11 @@ def probe(writer_port: int, reader_port: int, probes: int) -> list[float]:
     reader.start()
     ours.recv()
     sent: list[float] = []
-    with Wire(HOST, writer_port) as wire:
+    with RespClient(HOST, writer_port) as client:
         for number in range(probes):
             time.sleep(PROBE_PAUSE_S)
             sent.append(time.monotonic())
-            wire.call("XADD", KEY, "*", "n", number)
+            client.call("XADD", KEY, "*", "n", number)
     seen: dict[int, float] = ours.recv()
     reader.join()
     return [1000 * (seen[number] - at) for number, at in enumerate(sent)]
@@ -84,32 +85,17 @@ def probe(writer_port: int, reader_port: int, probes: int) -> list[float]:
 def _read(port: int, probes: int, results: Connection) -> None:
     """Runs in a process: sends the times at which each probe's number was read."""
     seen: dict[int, float] = {}
-    with Wire(HOST, port, 120.0) as wire:
-        last = wire.call("XREVRANGE", KEY, "+", "-", "COUNT", 1)
-        at = (
-            bytes(last[0][0]).decode()
-            if isinstance(last, list)
-            and last
-            and isinstance(last[0], list)
-            and isinstance(last[0][0], bytes)
-            else "0"
-        )
+    with RespClient(HOST, port, 120.0) as client:
+        last = client.ask("XREVRANGE", KEY, "+", "-", "COUNT", 1)
+        at = last[0][0] if last else "0"
         results.send("ready")
         while len(seen) < probes:
-            reply = wire.call("XREAD", "BLOCK", 60000, "STREAMS", KEY, at)
+            reply = client.ask("XREAD", "BLOCK", 60000, "STREAMS", KEY, at)
             now = time.monotonic()
-            assert isinstance(reply, list), f"nothing came within a minute: {reply!r}"
-            stream = reply[0]
-            assert isinstance(stream, list) and isinstance(stream[1], list)
-            for entry in stream[1]:
-                assert (
-                    isinstance(entry, list)
-                    and isinstance(entry[0], bytes)
-                    and isinstance(entry[1], list)
-                    and isinstance(entry[1][1], bytes)
-                )
-                seen[int(entry[1][1])] = now
-                at = entry[0].decode()
+            assert reply is not None, "nothing came within a minute"
+            for entry_id, fields in reply[0][1]:
+                seen[int(fields[1])] = now
+                at = entry_id
     results.send(seen)
 
 
@@ -121,16 +107,16 @@ def paced_load(port: int, per_s: int, duration_s: float, is_strict: bool = True)
     """
     patience_s = 0.0 if is_strict else _BEHIND_PATIENCE_S
     batch = max(1, per_s // LOAD_BATCHES_A_SECOND)
-    with Wire(HOST, port) as wire:
+    with RespClient(HOST, port) as client:
         begun = level = time.monotonic()
         number = 0
         ahead_s = 0.0
         while time.monotonic() - begun < duration_s or ahead_s <= -1.0:
             for _ in range(batch):
-                wire.send(("XADD", "load", "*", "n", number, "v", "x" * 16))
+                client.send("XADD", "load", "*", "n", number, "v", "x" * 16)
                 number += 1
             for _ in range(batch):
-                assert isinstance(wire.read(), bytes)
+                assert isinstance(client.read(), bytes)
             now = time.monotonic()
             ahead_s = number / per_s - (now - begun)
             if ahead_s > -1.0:

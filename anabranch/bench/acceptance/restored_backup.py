@@ -9,26 +9,16 @@ while. Meanwhile writes are refused with READONLY, and reads are served.
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
-import signal
 import sys
 import threading
 import time
 
-from anabranch.bench.acceptance.harness import (
-    Figures,
-    digest_of,
-    info_of,
-    require_agreement,
-    start_all,
-    wait_for,
-)
-from anabranch.sim.scenario.cluster import ClusterError
-from anabranch.sim.scenario.expectation import ErrorText
-from anabranch.sim.scenario.processes import ProcessCluster, RegionProcess, vector_of
-from anabranch.sim.scenario.shape import Reply
-from anabranch.sim.scenario.wire import WireError
+from anabranch.answers import vector_of
+from anabranch.bench.acceptance.harness import Figures, require_agreement, start_all, wait_for
+from anabranch.cluster.errors import ClusterError, ConnectionFailed
+from anabranch.cluster.regions import ProcessCluster, RegionProcess
+from anabranch.region.resp.decoder import ErrorText
 
 KEY = "s"
 US, EU, AP = "us", "eu", "ap"
@@ -41,34 +31,13 @@ Contents = dict[int, tuple[bytes, ...]]
 def contents_of(region: RegionProcess, origin: str) -> Contents:
     """The contents of one region log, by counter."""
     found: Contents = {}
-    with region.wire(120.0) as wire:
-        reply = wire.call("CRDT.LOG", KEY, origin)
-    if not isinstance(reply, list):
-        raise ClusterError(f"CRDT.LOG answered {reply!r}")
-    for entry in reply:
-        counter, content = _logged(entry)
+    for row in region.ask("CRDT.LOG", KEY, origin, timeout_s=120.0):
+        entry = dict(zip(row[::2], row[1::2], strict=True))
+        counter = int(entry[b"counter"])
         if counter in found:
             raise ClusterError(f"CRDT.LOG gives counter {counter} twice")
-        found[counter] = content
+        found[counter] = (entry[b"id"], *entry[b"fields"])
     return found
-
-
-def _logged(entry: Reply) -> tuple[int, tuple[bytes, ...]]:
-    """(counter, contents) of one element of CRDT.LOG's reply: a flat map of id, counter, fields."""
-    if not isinstance(entry, list):
-        raise ClusterError(f"CRDT.LOG gave {entry!r}")
-    pairs = {
-        entry[n]: entry[n + 1] for n in range(0, len(entry) - 1, 2) if isinstance(entry[n], bytes)
-    }
-    counter, fields = pairs.get(b"counter"), pairs.get(b"fields")
-    entry_id = pairs.get(b"id")
-    if (
-        not isinstance(counter, (int, bytes))
-        or not isinstance(fields, list)
-        or not isinstance(entry_id, bytes)
-    ):
-        raise ClusterError(f"CRDT.LOG gave {entry!r}")
-    return int(counter), (entry_id, *(word for word in fields if isinstance(word, bytes)))
 
 
 class Client(threading.Thread):
@@ -88,20 +57,20 @@ class Client(threading.Thread):
         """The thread's body."""
         while not self._stopping.is_set():
             try:
-                with self._region.wire(PATIENCE_S) as wire:
+                with self._region.connect(PATIENCE_S) as client:
                     while not self._stopping.is_set():
-                        reply = wire.call("XADD", KEY, "*", "after", self.added)
+                        reply = client.call("XADD", KEY, "*", "after", self.added)
                         if isinstance(reply, bytes):
                             if not self.added:
-                                self.vector_at_first_add = vector_of(wire)
+                                self.vector_at_first_add = vector_of(client.ask("CRDT.VECTOR"))
                             self.added += 1
                         elif isinstance(reply, ErrorText) and reply.text.startswith("READONLY"):
                             self.refusals.append(reply.text)
-                            self.reads_while_refused += isinstance(wire.call("XLEN", KEY), int)
+                            self.reads_while_refused += isinstance(client.call("XLEN", KEY), int)
                         else:
                             self.others.append(repr(reply))
                         time.sleep(0.002)
-            except WireError:
+            except ConnectionFailed:
                 time.sleep(0.01)
 
     def stop(self) -> None:
@@ -123,7 +92,7 @@ def restore(lost: int, frozen_peer: bool) -> Figures:
         _add(cluster[US], "before", lost)
         cluster.level()
         backup = cluster.directory / "backup"
-        cluster.terminate(US)
+        cluster.stop(US)
         shutil.copytree(cluster[US].data, backup)
         cluster.start(US)
         _add(cluster[US], "lost", lost)
@@ -132,14 +101,13 @@ def restore(lost: int, frozen_peer: bool) -> Figures:
         cluster.kill(US)
         shutil.rmtree(cluster[US].data)
         shutil.copytree(backup, cluster[US].data)
-        frozen = cluster[AP].process if frozen_peer else None
-        if frozen is not None:
-            os.kill(frozen.pid, signal.SIGSTOP)
+        if frozen_peer:
+            cluster.pause(AP)
         try:
             client = Client(cluster[US])
             cluster.start(US, wait=False)
             client.start()
-            if frozen is not None:
+            if frozen_peer:
                 wait_for(lambda: bool(client.refusals), "a refusal while a peer is frozen")
                 # The client reads after its refusal: the answer may still be on its way.
                 wait_for(lambda: client.reads_while_refused > 0, "a read while a peer is frozen")
@@ -150,8 +118,8 @@ def restore(lost: int, frozen_peer: bool) -> Figures:
                 )
                 figures.show("reads served meanwhile", client.reads_while_refused)
         finally:
-            if frozen is not None:
-                os.kill(frozen.pid, signal.SIGCONT)
+            if frozen_peer:
+                cluster.resume(AP)
         wait_for(lambda: client.added >= 100, "100 adds after the recovery")
         client.stop()
         _require_recovered(figures, cluster, client, written, known)
@@ -195,25 +163,22 @@ def _require_recovered(
         "state",
         {
             field: value
-            for field, value in info_of(cluster[US]).items()
+            for field, value in cluster[US].info().items()
             if "recover" in field or field == "crdt_state"
         },
     )
-    figures.show("digest", digest_of(cluster[US]))
+    figures.show("digest", cluster[US].digest())
 
 
 def _own(region: RegionProcess) -> int:
     """The number of region us's effects that a region holds."""
-    with region.wire() as wire:
-        return vector_of(wire).get(1, 0)
+    return region.vector().get(1, 0)
 
 
 def _add(region: RegionProcess, value: str, count: int) -> None:
-    with region.wire() as wire:
+    with region.connect() as client:
         for number in range(count):
-            reply = wire.call("XADD", KEY, "*", value, number)
-            if not isinstance(reply, bytes):
-                raise ClusterError(f"XADD answered {reply!r}")
+            client.ask("XADD", KEY, "*", value, number)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -15,9 +15,11 @@ from typing import Final, Self
 
 from anabranch import build
 from anabranch.bench.acceptance.harness import wait_for
-from anabranch.sim.scenario.cluster import ClusterError
-from anabranch.sim.scenario.processes import HOST, ProcessCluster, end, free_ports
-from anabranch.sim.scenario.signals import signals_wait
+from anabranch.cluster.errors import ClusterError
+from anabranch.cluster.ports import HOST, free_ports
+from anabranch.cluster.processes import end, spawn
+from anabranch.cluster.regions import ProcessCluster
+from anabranch.cluster.signals import signals_wait
 
 # Java starts slowly on a busy machine.
 START_S: Final = 300.0
@@ -133,17 +135,10 @@ class SparkCluster:
             self._home / "bin" / "spark-class",
             f"org.apache.spark.deploy.{part.lower()}.{part}",
         ]
-        with (self._directory / f"{part}.log").open("ab") as log, signals_wait():
-            self._processes.append(
-                subprocess.Popen(
-                    [str(word) for word in (*line, *arguments)],
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    env=self._environment,
-                    cwd=self._directory,
-                )
-            )
+        words = [str(word) for word in (*line, *arguments)]
+        log = self._directory / f"{part}.log"
+        with signals_wait():
+            self._processes.append(spawn(words, log, self._environment, cwd=self._directory))
 
     def _log(self, part: str) -> str:
         return (self._directory / f"{part}.log").read_text(errors="replace")
@@ -171,15 +166,8 @@ class Driver:
 
     def start(self) -> None:
         """Starts the driver in a group of its own, with its JVM."""
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, str(self._query), json.dumps(self._given)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=spark_environment(),
-                start_new_session=True,
-            )
+        line = [sys.executable, str(self._query), json.dumps(self._given)]
+        self._process = spawn(line, self._log, spark_environment(), start_new_session=True)
 
     @contextmanager
     def running(self) -> Iterator[None]:

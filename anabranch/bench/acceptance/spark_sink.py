@@ -22,14 +22,13 @@ from typing import Final
 from anabranch.bench.acceptance.harness import (
     Figures,
     entries_of,
-    info_of,
     require_agreement,
     start_all,
     wait_for,
 )
 from anabranch.bench.acceptance.spark_cluster import START_S, Driver, SparkCluster, endpoints, kill
-from anabranch.sim.scenario.cluster import ClusterError
-from anabranch.sim.scenario.processes import ProcessCluster
+from anabranch.cluster.errors import ClusterError
+from anabranch.cluster.regions import ProcessCluster
 
 KEY: Final = "numbers"
 QUERY: Final = Path(__file__).with_name("spark_sink_query.py")
@@ -92,9 +91,7 @@ class Disorder:
 
 def written(cluster: ProcessCluster) -> int:
     """The entries of the stream in a region that is never killed."""
-    with cluster["ap"].wire() as wire:
-        length = wire.call("XLEN", KEY)
-    assert isinstance(length, int)
+    length: int = cluster["ap"].ask("XLEN", KEY)
     return length
 
 
@@ -161,7 +158,7 @@ def _judge(figures: Figures, regions: ProcessCluster, rows: int) -> None:
         found = Counter(int(fields[1]) for _, fields in entries_of(region, KEY))
         twice = sum(1 for count in found.values() if count > 1)
         missing = len(set(range(rows)) - set(found))
-        figures.show(f"{name}: conflicts", int(info_of(region)["crdt_idmp_conflicts"]))
+        figures.show(f"{name}: conflicts", int(region.info()["crdt_idmp_conflicts"]))
         figures.require(f"{name}: entries", found.total() == rows, found.total())
         figures.require(f"{name}: none twice", twice == 0, twice)
         figures.require(f"{name}: none missing", missing == 0, missing)

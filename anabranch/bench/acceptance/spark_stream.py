@@ -26,8 +26,7 @@ from anabranch.bench.acceptance.harness import (
     wait_for,
 )
 from anabranch.bench.acceptance.spark_cluster import Driver, endpoints, kill
-from anabranch.sim.scenario.cluster import ClusterError
-from anabranch.sim.scenario.processes import ProcessCluster, RegionProcess
+from anabranch.cluster.regions import ProcessCluster, RegionProcess
 
 KEY: Final = "numbers"
 QUERY: Final = Path(__file__).with_name("spark_stream_query.py")
@@ -68,15 +67,10 @@ class Load:
     def _add(self, region: RegionProcess, numbers: range, seconds: float) -> None:
         try:
             begun_s = time.monotonic()
-            with region.wire(120.0) as wire:
+            with region.connect(120.0) as client:
                 for first in range(0, len(numbers), PIPELINE):
                     some = numbers[first : first + PIPELINE]
-                    for number in some:
-                        wire.send(("XADD", KEY, "*", "n", str(number)))
-                    for number in some:
-                        reply = wire.read()
-                        if not isinstance(reply, bytes):
-                            raise ClusterError(f"XADD of {number} answered {reply!r}")
+                    client.ask_all([("XADD", KEY, "*", "n", number) for number in some])
                     with self._lock:
                         self.written += len(some)
                     due_s = begun_s + seconds * (first + len(some)) / len(numbers)
@@ -110,8 +104,7 @@ def run(entries: int, seconds: float, kills: int, seed: int, patience_s: float) 
     ):
         directory = Path(folder)
         start_all(figures, regions)
-        with next(iter(regions.regions.values())).wire() as wire:
-            wire.call("XADD", KEY, "*", "n", "first")
+        next(iter(regions.regions.values())).ask("XADD", KEY, "*", "n", "first")
         regions.level(120.0)
         given = {
             "options": json.dumps({"endpoints": endpoints(regions), "streams": KEY}),

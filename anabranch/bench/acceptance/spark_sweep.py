@@ -19,7 +19,7 @@ from typing import Any
 from anabranch import build
 from anabranch.bench.acceptance.harness import Figures
 from anabranch.bench.acceptance.spark_cluster import SparkCluster, spark_environment
-from anabranch.sim.scenario.cluster import ClusterError
+from anabranch.cluster.errors import ClusterError
 
 COMPARED = ("seeds", "virtual_ms", "failed", "counters")
 

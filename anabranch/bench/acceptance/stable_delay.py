@@ -17,8 +17,8 @@ import urllib.request
 
 from anabranch.bench.acceptance.harness import Figures, percentile, start_all, wait_for
 from anabranch.bench.acceptance.replication_delay import paced_load
-from anabranch.sim.scenario.processes import HOST, ProcessCluster, RegionProcess
-from anabranch.sim.scenario.wire import Wire
+from anabranch.cluster.ports import HOST
+from anabranch.cluster.regions import ProcessCluster, RegionProcess
 
 # Two heartbeats.
 LIMIT_MS = 400.0
@@ -61,9 +61,8 @@ def _show(figures: Figures, name: str, found: list[float], limit_ms: float | Non
 
 def behind_ms(region: RegionProcess) -> float | None:
     """How far the stable time of a region lies behind now; None if there is none."""
-    with Wire(HOST, region.resp_port) as wire:
-        reply = wire.call("CRDT.STABLE")
-    return time.time() * 1000 - reply if isinstance(reply, int) else None
+    stable_ms = region.ask("CRDT.STABLE")
+    return None if stable_ms is None else time.time() * 1000 - stable_ms
 
 
 def probe(regions: list[RegionProcess], probes: int) -> list[float]:

@@ -12,13 +12,12 @@ from anabranch.bench.acceptance.harness import (
     Figures,
     entries_of,
     finished,
-    integer,
     parsed_id,
     redis_benchmark,
     require_agreement,
     start_all,
 )
-from anabranch.sim.scenario.processes import ProcessCluster
+from anabranch.cluster.regions import ProcessCluster
 
 # Programs that must be installed, and their Debian packages.
 PROGRAMS = {"redis-benchmark": "redis-tools"}
@@ -48,8 +47,7 @@ def load(adds: int, clients: int, pipeline: int, seed: int) -> Figures:
         )
         require_agreement(figures, cluster)
         for name, region in cluster.regions.items():
-            with region.wire() as wire:
-                length = integer(wire.call("XLEN", KEY))
+            length = region.ask("XLEN", KEY)
             figures.require(f"XLEN in {name} is {3 * adds:,}", length == 3 * adds, length)
             ids = [parsed_id(entry_id) for entry_id, _ in entries_of(region, KEY)]
             ascending = all(one < other for one, other in itertools.pairwise(ids))

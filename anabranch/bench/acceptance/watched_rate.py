@@ -38,8 +38,9 @@ from anabranch.bench.acceptance.harness import (
     redis_benchmark,
     show_build,
 )
-from anabranch.sim.scenario.cluster import ClusterError
-from anabranch.sim.scenario.processes import HOST, ProcessCluster, RegionProcess
+from anabranch.cluster.errors import ClusterError
+from anabranch.cluster.ports import HOST
+from anabranch.cluster.regions import ProcessCluster, RegionProcess
 
 PROGRAMS = {"redis-benchmark": "redis-tools"}
 KEY = "s"
@@ -134,16 +135,11 @@ class Watching:
     def _explain(self) -> None:
         door = self._connect()
         while not self._stop.wait(self._explain_s):
-            with self._region.wire() as wire:
-                newest = wire.call("XREVRANGE", KEY, "+", "-", "COUNT", 1)
-            if newest == []:
-                continue
-            assert isinstance(newest, list) and isinstance(newest[0], list)
-            entry_id = newest[0][0]
-            assert isinstance(entry_id, bytes)
-            name = self._region.name
-            self._get(door, "/api/explain", region=name, key=KEY, id=entry_id.decode())
-            self.explained += 1
+            newest = self._region.ask("XREVRANGE", KEY, "+", "-", "COUNT", 1)
+            if newest:
+                entry_id, name = newest[0][0].decode(), self._region.name
+                self._get(door, "/api/explain", region=name, key=KEY, id=entry_id)
+                self.explained += 1
         door.close()
 
 
@@ -165,22 +161,20 @@ class Load:
 
     def rate(self) -> Slice:
         """Goes on for the time of a slice; returns what the region did in it."""
-        process = self.region.process
-        assert process is not None
-        with self.region.wire() as wire:
+        process_id = self.region.pid()
+        with self.region.connect() as client:
 
             def length() -> int:
-                reply = wire.call("XLEN", KEY)
-                assert isinstance(reply, int)
-                return reply
+                count: int = client.ask("XLEN", KEY)
+                return count
 
             self._process.send_signal(signal.SIGCONT)
             time.sleep(_SETTLE_S)
-            waited_s = processor_wait_s(process.pid)
+            waited_s = processor_wait_s(process_id)
             before, began_s = length(), time.perf_counter()
             time.sleep(_SLICE_S)
             added, took_s = length() - before, time.perf_counter() - began_s
-            waited_s = processor_wait_s(process.pid) - waited_s
+            waited_s = processor_wait_s(process_id) - waited_s
             self._process.send_signal(signal.SIGSTOP)
         if added <= 0:
             raise ClusterError(f"redis-benchmark adds nothing to {self.region.name}")
@@ -294,8 +288,7 @@ def _spread(values: Sequence[float], form: str) -> str:
 
 def _empty(region: RegionProcess) -> None:
     """Removes the stream, and waits for the checkpoint, which would disturb the next run."""
-    with region.wire() as wire:
-        wire.call("DEL", KEY)
+    region.ask("DEL", KEY)
     await_saved(region)
 
 

@@ -12,8 +12,8 @@ from anabranch.bench.acceptance.replication_delay import PROBE_PAUSE_S, paced_lo
 from anabranch.bench.table.peers import EU, FLAGS
 from anabranch.bench.table.servers import US
 from anabranch.bench.table.values import Measured, Run, Values
-from anabranch.sim.scenario.cluster import ClusterError
-from anabranch.sim.scenario.processes import ProcessCluster
+from anabranch.cluster.errors import ClusterError
+from anabranch.cluster.regions import ProcessCluster
 
 PROBES: Final = 100
 """Of one round."""
@@ -24,7 +24,7 @@ _PROBE_S: Final = PROBE_PAUSE_S + 0.01
 def measure(run: Run) -> Measured:
     """Yields the rows. A value is the median of one round."""
     probes = run.scaled(PROBES, 5)
-    with ProcessCluster(flags=FLAGS) as cluster:
+    with ProcessCluster(settings=FLAGS) as cluster:
         cluster.start_all()
         ports = cluster[US].resp_port, cluster[EU].resp_port
         if run.wants("delay.idle"):

@@ -11,11 +11,12 @@ from collections.abc import Callable
 from statistics import median
 from typing import Final, NamedTuple
 
-from anabranch.bench.table.client import Traffic, command, drive
+from anabranch.bench.table.client import Traffic, drive
 from anabranch.bench.table.memory import STREAM, add_entries, add_keys
 from anabranch.bench.table.servers import RegionServer, Server
 from anabranch.bench.table.values import Measured, Run, Values
 from anabranch.bench.table.workloads import VALUE, Workload
+from anabranch.region.resp.request import command
 
 TIMES: Final = (1, 10, 100)
 COMMANDS: Final = 60_000

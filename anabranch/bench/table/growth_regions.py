@@ -5,12 +5,13 @@ from __future__ import annotations
 from statistics import median
 from typing import Final
 
-from anabranch.bench.table.client import Traffic, command, drive
+from anabranch.bench.table.client import Traffic, drive
 from anabranch.bench.table.peers import FLAGS, PATIENCE_S
 from anabranch.bench.table.servers import RegionServer, names_of
 from anabranch.bench.table.values import Measured, Run, Values
 from anabranch.bench.table.workloads import CLIENTS, VALUE
-from anabranch.sim.scenario.processes import ProcessCluster
+from anabranch.cluster.regions import ProcessCluster
+from anabranch.region.resp.request import command
 
 BASE: Final = 2
 COUNTS: Final = (4, 8)
@@ -33,7 +34,7 @@ def _costs(run: Run, regions: int) -> list[float]:
     batches = run.scaled(COMMANDS, 1_600) // 16
     traffic = Traffic([command("XADD", "s", "*", "f", VALUE) * 16], 16, CLIENTS, 16)
     costs = []
-    with ProcessCluster(names_of(regions), flags=FLAGS) as cluster:
+    with ProcessCluster(names_of(regions), settings=FLAGS) as cluster:
         cluster.start_all()
         writer = RegionServer(cluster=cluster)
         for _ in range(min(run.rounds, 3)):

@@ -8,8 +8,9 @@ from typing import Final
 
 from anabranch.bench.table.servers import RedisServer, RegionServer, Server
 from anabranch.bench.table.values import Measured, Run, Values
-from anabranch.sim.scenario.processes import HOST, ProcessCluster
-from anabranch.sim.scenario.wire import Wire
+from anabranch.cluster.client import RespClient
+from anabranch.cluster.ports import HOST
+from anabranch.cluster.regions import ProcessCluster
 
 ROUND_S: Final = 10
 # Of each server: many systems let a process open 1,024 files.
@@ -36,10 +37,10 @@ def measure(run: Run) -> Measured:
             yield "idle.peers", Values(shares)
 
 
-def _blocked(server: Server) -> Wire:
+def _blocked(server: Server) -> RespClient:
     """A client that waits for an entry for an hour."""
-    reader = Wire(HOST, server.port, PATIENCE_S)
-    reader.send(["XREAD", "BLOCK", 3_600_000, "STREAMS", "s", "$"])
+    reader = RespClient(HOST, server.port, PATIENCE_S)
+    reader.send("XREAD", "BLOCK", 3_600_000, "STREAMS", "s", "$")
     return reader
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from anabranch.bench.table.client import Traffic, command, drive
+from anabranch.bench.table.client import Traffic, drive
 from anabranch.bench.table.servers import RegionServer, Server
 from anabranch.bench.table.values import Cost, Measured, Run, Values
 from anabranch.bench.table.workloads import CLIENTS
+from anabranch.region.resp.request import command
 
 COMMANDS: Final = 200_000
 PIPELINE: Final = 16

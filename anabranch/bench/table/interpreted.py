@@ -24,7 +24,7 @@ written for speed."""
 
 
 def _region(appendfsync: str) -> RegionServer:
-    return RegionServer(cluster=InterpretedCluster([US], flags={"appendfsync": appendfsync}))
+    return RegionServer(cluster=InterpretedCluster([US], settings={"appendfsync": appendfsync}))
 
 
 def measure(run: Run) -> Measured:

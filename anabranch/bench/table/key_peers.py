@@ -11,7 +11,7 @@ from anabranch.bench.table.memory import KEYS, add_keys
 from anabranch.bench.table.peers import EU, FLAGS, PATIENCE_S, await_started, await_total, total
 from anabranch.bench.table.servers import US, RegionServer
 from anabranch.bench.table.values import Measured, Run, Values
-from anabranch.sim.scenario.processes import ProcessCluster
+from anabranch.cluster.regions import ProcessCluster
 
 AFTERWARDS_S: Final = 30.0
 ADDS_A_KEY: Final = 4
@@ -20,7 +20,7 @@ ADDS_A_KEY: Final = 4
 def measure(run: Run) -> Measured:
     """Yields the rows."""
     keys = run.scaled(KEYS, 1_000)
-    with ProcessCluster([US, EU], flags=FLAGS) as cluster:
+    with ProcessCluster([US, EU], settings=FLAGS) as cluster:
         cluster.start_all()
         if run.wants("keys.delay.median") or run.wants("keys.delay.99"):
             delays = _delays(cluster, keys, max(1.0, AFTERWARDS_S * min(run.scale, 1.0)))
@@ -50,7 +50,7 @@ def _merged(cluster: ProcessCluster, keys: int) -> Values:
     """The rate at which a region that was down merges adds to all keys."""
     writer = RegionServer(cluster=cluster)
     cluster.level(PATIENCE_S)
-    cluster.terminate(EU)
+    cluster.stop(EU)
     for _ in range(ADDS_A_KEY):
         add_keys(writer, keys)
     goal = total(cluster[US])

@@ -6,17 +6,16 @@ sender cuts and sends a snapshot of all keys, and the peer joins it.
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from anabranch.bench.acceptance.harness import wait_for
 from anabranch.bench.table.many_keys import PREFIX, longest_wait_ms
 from anabranch.bench.table.memory import KEYS, add_keys
 from anabranch.bench.table.peers import EU, FLAGS, PATIENCE_S, await_total, total
-from anabranch.bench.table.servers import US, RegionServer, answered
+from anabranch.bench.table.servers import US, RegionServer
 from anabranch.bench.table.values import Measured, Run, Values
-from anabranch.sim.scenario.cluster import ClusterError
-from anabranch.sim.scenario.processes import ProcessCluster
+from anabranch.cluster.errors import ClusterError
+from anabranch.cluster.regions import ProcessCluster
 
 CUT: Final = PREFIX + "snapshot"
 JOIN: Final = PREFIX + "join"
@@ -33,11 +32,11 @@ def measure(run: Run) -> Measured:
     keys = run.scaled(KEYS, 1_000)
     sending: list[float] = []
     joining: list[float] = []
-    with ProcessCluster([US, EU], flags=FLAGS) as cluster:
+    with ProcessCluster([US, EU], settings=FLAGS) as cluster:
         cluster.start_all()
         for region in (US, EU):
             for name, value in _SETTINGS.items():
-                answered(cluster[region].resp_port, "CONFIG", "SET", name, value)
+                cluster[region].ask("CONFIG", "SET", name, value)
         add_keys(RegionServer(cluster=cluster), keys)
         for _ in range(min(run.rounds, ROUNDS_MAX)):
             cut_ms, join_ms = _waits(cluster, keys)
@@ -54,7 +53,7 @@ def _waits(cluster: ProcessCluster, keys: int) -> tuple[float, float]:
     """The longest waits in ms at the sender and at the receiver of one snapshot."""
     writer = RegionServer(cluster=cluster)
     cluster.level(PATIENCE_S)
-    _link(cluster, "DOWN")
+    cluster.cut(US, EU)
     add_keys(writer, keys)
     writer.await_quiet()
     _await_dropped(writer)
@@ -62,7 +61,7 @@ def _waits(cluster: ProcessCluster, keys: int) -> tuple[float, float]:
     joining: list[float] = []
 
     def heal() -> None:
-        _link(cluster, "UP")
+        cluster.heal(US, EU)
         await_total(cluster[EU], goal)
 
     def pinged() -> None:
@@ -73,11 +72,6 @@ def _waits(cluster: ProcessCluster, keys: int) -> tuple[float, float]:
     if _joined(cluster) == joined:
         raise ClusterError("eu caught up without a snapshot")
     return sending_ms, joining[0]
-
-
-def _link(cluster: ProcessCluster, action: str) -> None:
-    for region, peer in ((US, EU), (EU, US)):
-        answered(cluster[region].resp_port, "CRDT.LINK", peer, action)
 
 
 def _await_dropped(writer: RegionServer) -> None:
@@ -91,8 +85,4 @@ def _await_dropped(writer: RegionServer) -> None:
 
 def _joined(cluster: ProcessCluster) -> int:
     """How many snapshots eu has joined."""
-    reply = answered(cluster[EU].resp_port, "INFO", "crdt")
-    found = re.search(rb"crdt_snapshots_joined:(\d+)", reply) if isinstance(reply, bytes) else None
-    if found is None:
-        raise ClusterError(f"eu answers INFO with {reply!r}")
-    return int(found[1])
+    return int(cluster[EU].info()["crdt_snapshots_joined"])

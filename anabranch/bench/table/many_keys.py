@@ -26,9 +26,8 @@ from anabranch.bench.table.memory import (
 )
 from anabranch.bench.table.servers import RegionServer
 from anabranch.bench.table.values import Measured, Run, Values
-from anabranch.sim.scenario.cluster import ClusterError
-from anabranch.sim.scenario.processes import HOST
-from anabranch.sim.scenario.wire import Wire
+from anabranch.cluster.client import RespClient
+from anabranch.cluster.ports import HOST
 
 PREFIX: Final = "keys.wait."
 # These keep what they found. Only the first one after all keys changed does all the work.
@@ -64,12 +63,12 @@ def longest_wait_ms(port: int, work: Callable[[], object]) -> float:
 def _ping(port: int, results: Connection) -> None:
     """Runs in a process until it is told to stop; sends the longest wait."""
     longest_s = 0.0
-    with Wire(HOST, port, 120.0) as wire:
-        wire.call("PING")
+    with RespClient(HOST, port, 120.0) as client:
+        client.call("PING")
         results.send("ready")
         while not results.poll():
             begun = time.perf_counter()
-            wire.call("PING")
+            client.call("PING")
             longest_s = max(longest_s, time.perf_counter() - begun)
             time.sleep(_PAUSE_S)
     results.recv()
@@ -127,15 +126,10 @@ def _works(region: RegionServer) -> dict[str, Callable[[], object]]:
 
 
 def _scan(port: int) -> None:
-    cursor: bytes = b"0"
-    with Wire(HOST, port, 60.0) as wire:
-        while True:
-            reply = wire.call("SCAN", cursor, "COUNT", 1000)
-            if not isinstance(reply, list) or not isinstance(reply[0], bytes):
-                raise ClusterError(f"SCAN answered {reply!r}")
-            cursor = reply[0]
-            if cursor == b"0":
-                return
+    with RespClient(HOST, port, 60.0) as client:
+        cursor = client.ask("SCAN", 0, "COUNT", 1000)[0]
+        while cursor != b"0":
+            cursor = client.ask("SCAN", cursor, "COUNT", 1000)[0]
 
 
 def _flushed(region: RegionServer, keys: int, rounds: int) -> Values:

@@ -10,12 +10,13 @@ import time
 from typing import Final
 
 from anabranch.bench.acceptance.harness import resident_bytes
-from anabranch.bench.table.client import Traffic, command, drive
+from anabranch.bench.table.client import Traffic, drive
 from anabranch.bench.table.idmp import KEY, PIPELINE
 from anabranch.bench.table.idmp import traffic as adds
 from anabranch.bench.table.servers import RedisServer, RegionServer, Server
 from anabranch.bench.table.values import Measured, Run, Values
 from anabranch.bench.table.workloads import VALUE
+from anabranch.region.resp.request import command
 
 ENTRIES: Final = 1_000_000
 PENDING: Final = 300_000

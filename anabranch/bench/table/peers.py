@@ -5,14 +5,15 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from anabranch.bench.table.client import Traffic, command, drive
+from anabranch.answers import vector_of
+from anabranch.bench.table.client import Traffic, drive
 from anabranch.bench.table.memory import add_entries
 from anabranch.bench.table.servers import US, RegionServer, cpu_s
 from anabranch.bench.table.values import Cost, Measured, Run, Values
 from anabranch.bench.table.workloads import CLIENTS, VALUE
-from anabranch.sim.scenario.cluster import ClusterError
-from anabranch.sim.scenario.processes import ProcessCluster, RegionProcess, vector_of
-from anabranch.sim.scenario.wire import WireError
+from anabranch.cluster.errors import ClusterError, ConnectionFailed
+from anabranch.cluster.regions import ProcessCluster, RegionProcess
+from anabranch.region.resp.request import command
 
 EU: Final = "eu"
 FLAGS: Final = {"appendfsync": "everysec"}
@@ -22,23 +23,16 @@ LIVE_ENTRIES: Final = 400_000
 PATIENCE_S: Final = 600.0
 
 
-def process_id(region: RegionProcess) -> int:
-    """Of a running region."""
-    assert region.process is not None
-    return region.process.pid
-
-
 def total(region: RegionProcess) -> int:
     """The effects that a region has on disk, of all regions."""
-    with region.wire(PATIENCE_S) as wire:
-        return sum(vector_of(wire).values())
+    return sum(region.vector().values())
 
 
 def await_total(region: RegionProcess, goal: int) -> None:
     """Waits until a region has so many effects on disk."""
     give_up = time.monotonic() + PATIENCE_S
-    with region.wire(PATIENCE_S) as wire:
-        while sum(vector_of(wire).values()) < goal:
+    with region.connect(PATIENCE_S) as client:
+        while sum(vector_of(client.ask("CRDT.VECTOR")).values()) < goal:
             if time.monotonic() > give_up:
                 raise ClusterError(f"{region.name} does not catch up within {PATIENCE_S} s")
             time.sleep(0.01)
@@ -50,7 +44,7 @@ def await_started(region: RegionProcess) -> int:
     while True:
         try:
             return total(region)
-        except WireError:
+        except ConnectionFailed:
             if time.monotonic() > give_up or not region.running:
                 raise
             time.sleep(0.002)
@@ -71,7 +65,7 @@ def _writer(run: Run) -> Values:
     traffic = Traffic([command("XADD", "s", "*", "f", VALUE) * 16], 16, CLIENTS, 16)
     batches = run.scaled(WRITER_BATCHES, 100)
     found = Values([], Cost())
-    with ProcessCluster(flags=FLAGS) as cluster, RegionServer() as alone:
+    with ProcessCluster(settings=FLAGS) as cluster, RegionServer() as alone:
         cluster.start_all()
         writer = RegionServer(cluster=cluster)
         for number in range(run.rounds):
@@ -96,10 +90,10 @@ def _catching_up(run: Run) -> Values:
     """The rate at which a region that was down merges the log of its peer."""
     entries = run.scaled(CATCH_UP_ENTRIES, 5_000)
     found = Values([], note=f"{entries:,} entries")
-    with ProcessCluster([US, EU], flags=FLAGS) as cluster:
+    with ProcessCluster([US, EU], settings=FLAGS) as cluster:
         cluster.start_all()
         for _ in range(min(run.rounds, 3)):
-            cluster.terminate(EU)
+            cluster.stop(EU)
             add_entries(RegionServer(cluster=cluster), entries)
             goal = total(cluster[US])
             RegionServer(cluster=cluster).await_quiet()
@@ -117,7 +111,7 @@ def _live(run: Run) -> Values:
     entries = run.scaled(LIVE_ENTRIES, 5_000) // 100 * 100
     found = Values([])
     used_s = 0.0
-    with ProcessCluster([US, EU], flags=FLAGS) as cluster:
+    with ProcessCluster([US, EU], settings=FLAGS) as cluster:
         cluster.start_all()
         writer = RegionServer(cluster=cluster)
         for _ in range(run.rounds):
@@ -125,12 +119,12 @@ def _live(run: Run) -> Values:
             cluster.level(PATIENCE_S)
             writer.await_quiet()
             goal = total(cluster[US]) + entries
-            before = cpu_s(process_id(cluster[EU]))
+            before = cpu_s(cluster[EU].pid())
             begun = time.monotonic()
             add_entries(writer, entries)
             await_total(cluster[EU], goal)
             found.values.append(entries / (time.monotonic() - begun))
-            used_s += cpu_s(process_id(cluster[EU])) - before
+            used_s += cpu_s(cluster[EU].pid()) - before
     used_us = 1e6 * used_s / (entries * len(found.values))
     found.note = f"the peer takes {used_us:.2f} µs of CPU per entry"
     return found

@@ -9,14 +9,17 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Optional, Self, Union
+from typing import Any, Final, Optional, Self
 
+from anabranch.answers import info_of
 from anabranch.bench.acceptance.harness import cpu_times, wait_for
-from anabranch.sim.scenario.cluster import ClusterError
-from anabranch.sim.scenario.expectation import ErrorText
-from anabranch.sim.scenario.processes import HOST, ProcessCluster, free_ports
-from anabranch.sim.scenario.signals import signals_wait
-from anabranch.sim.scenario.wire import Wire, WireError
+from anabranch.cluster.client import RespClient
+from anabranch.cluster.errors import ClusterError, ConnectionFailed
+from anabranch.cluster.ports import HOST, free_ports
+from anabranch.cluster.processes import end, wait_until
+from anabranch.cluster.regions import ProcessCluster
+from anabranch.cluster.signals import signals_wait
+from anabranch.region.resp.request import Word
 
 PATIENCE_S: Final = 300.0
 US: Final = "us"
@@ -35,12 +38,12 @@ def cpu_s(process_id: int) -> float:
     return own_s + sum(cpu_times(Path(f"/proc/{process_id}"))[2:])
 
 
-def answered(port: int, *argv: Union[bytes, str, int]) -> object:
+def answered(port: int, *argv: Word) -> object:
     """The reply to one command on a new connection; None if no server listens there."""
     try:
-        with Wire(HOST, port, PATIENCE_S) as wire:
-            return wire.call(*argv)
-    except WireError:
+        with RespClient(HOST, port, PATIENCE_S) as client:
+            return client.call(*argv)
+    except ConnectionFailed:
         return None
 
 
@@ -70,8 +73,7 @@ class Server:
     def info(self) -> dict[str, str]:
         """INFO as one dict."""
         reply = answered(self.port, "INFO", "everything")
-        lines = reply.decode().splitlines() if isinstance(reply, bytes) else []
-        return dict(line.strip().split(":", 1) for line in lines if ":" in line)
+        return info_of(reply) if isinstance(reply, bytes) else {}
 
     def is_quiet(self) -> bool:
         """Whether no work of its own goes on in the background."""
@@ -81,21 +83,15 @@ class Server:
         """Waits until no work goes on in the background."""
         wait_for(self.is_quiet, f"the end of {self.name}'s work", PATIENCE_S)
 
-    def await_answer(self, right: Callable[[object], bool], *argv: Union[str, int]) -> None:
+    def await_answer(self, right: Callable[[object], bool], *argv: Word) -> None:
         """Waits until `right` holds for the reply to a command."""
-        give_up = time.monotonic() + PATIENCE_S
-        while not right(answered(self.port, *argv)):
-            if time.monotonic() > give_up:
-                raise ClusterError(f"{self.name} does not answer {argv} as expected")
-            time.sleep(0.002)
+        if not wait_until(lambda: right(answered(self.port, *argv)), PATIENCE_S, 0.002):
+            raise ClusterError(f"{self.name} does not answer {argv} as expected")
 
-    def call(self, *argv: Union[bytes, str, int]) -> object:
-        """The reply to one command; ClusterError if it is an error or does not come."""
-        reply = answered(self.port, *argv)
-        if reply is None or isinstance(reply, ErrorText):
-            text = reply.text if isinstance(reply, ErrorText) else "nothing"
-            raise ClusterError(f"{self.name} answers {argv[0]!r} with {text}")
-        return reply
+    def call(self, *argv: Word) -> Any:
+        """The reply to one command; ClusterError if it is an error."""
+        with RespClient(HOST, self.port, PATIENCE_S) as client:
+            return client.ask(*argv)
 
     def cpu_s(self) -> float:
         """CPU that it has used."""
@@ -144,12 +140,7 @@ class RedisServer(Server):
 
     def stop(self) -> None:
         if self._process is not None:
-            self._process.terminate()
-            try:
-                self._process.wait(60.0)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+            end(self._process, 60.0)
 
     def remove(self) -> None:
         self.stop()
@@ -167,23 +158,21 @@ class RegionServer(Server):
     def __init__(
         self, appendfsync: str = "everysec", cluster: Optional[ProcessCluster] = None
     ) -> None:
-        self._cluster = cluster or ProcessCluster([US], flags={"appendfsync": appendfsync})
+        self._cluster = cluster or ProcessCluster([US], settings={"appendfsync": appendfsync})
         self.port = self._cluster[US].resp_port
 
     @property
     def process_id(self) -> int:
-        process = self._cluster[US].process
-        assert process is not None
-        return process.pid
+        return self._cluster[US].pid()
 
     def start(self) -> None:
         self._cluster.start(US, wait=False)
 
     def stop(self) -> None:
-        self._cluster.terminate(US)
+        self._cluster.stop(US)
 
     def remove(self) -> None:
-        self._cluster.stop()
+        self._cluster.close()
 
     def is_quiet(self) -> bool:
         return self.info().get("rdb_changes_since_last_save", "0") == "0"

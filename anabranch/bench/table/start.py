@@ -12,14 +12,15 @@ import time
 from statistics import median
 from typing import Final
 
-from anabranch.bench.table.client import Traffic, command, drive
+from anabranch.bench.table.client import Traffic, drive
 from anabranch.bench.table.memory import KEYS, STREAM, add_entries, add_keys
 from anabranch.bench.table.servers import RedisServer, RegionServer, Server
 from anabranch.bench.table.values import Measured, Run, Values
 from anabranch.bench.table.workloads import VALUE
-from anabranch.sim.scenario.cluster import ClusterError
-from anabranch.sim.scenario.processes import HOST
-from anabranch.sim.scenario.wire import Wire
+from anabranch.cluster.client import RespClient
+from anabranch.cluster.errors import ClusterError
+from anabranch.cluster.ports import HOST
+from anabranch.region.resp.request import command
 
 ENTRIES: Final = 5_000_000
 PLACES: Final = 50
@@ -29,16 +30,12 @@ _ADDS: Final = 3_200
 
 def _places(port: int) -> list[str]:
     """IDs spread over the whole time of the stream."""
-    with Wire(HOST, port, 60.0) as wire:
-        ends = []
-        for name in ("XRANGE", "XREVRANGE"):
-            first, last = ("-", "+") if name == "XRANGE" else ("+", "-")
-            page = wire.call(name, STREAM, first, last, "COUNT", 1)
-            if not (isinstance(page, list) and isinstance(page[0], list)):
-                raise ClusterError(f"{name} answered {page!r}")
-            ends.append(int(bytes(page[0][0]).split(b"-")[0]))  # type: ignore[arg-type]
+    with RespClient(HOST, port, 60.0) as client:
+        ends = [("XRANGE", STREAM, "-", "+"), ("XREVRANGE", STREAM, "+", "-")]
+        pages = [client.ask(*words, "COUNT", 1) for words in ends]
+    first, last = (int(page[0][0].split(b"-")[0]) for page in pages)
     chance = random.Random(1)
-    return [f"{chance.randint(ends[0], max(ends[0], ends[1] - 20))}-0" for _ in range(PLACES)]
+    return [f"{chance.randint(first, max(first, last - 20))}-0" for _ in range(PLACES)]
 
 
 def _start(server: Server, length: int, places: list[str]) -> tuple[float, float]:
@@ -47,11 +44,10 @@ def _start(server: Server, length: int, places: list[str]) -> tuple[float, float
     server.start()
     server.await_answer(lambda reply: reply == length, "XLEN", STREAM)
     first_s = time.monotonic() - begun
-    with Wire(HOST, server.port, 60.0) as wire:
+    with RespClient(HOST, server.port, 60.0) as client:
         for place in places:
-            page = wire.call("XRANGE", STREAM, place, "+", "COUNT", _PAGE)
-            if not isinstance(page, list) or not page:
-                raise ClusterError(f"XRANGE answered {page!r}")
+            if not client.ask("XRANGE", STREAM, place, "+", "COUNT", _PAGE):
+                raise ClusterError(f"there are no entries from {place} on")
     adds = Traffic([command("XADD", "other", "*", "f", VALUE) * 16], 16, 10, 16)
     drive(server.port, adds, _ADDS // 16)
     return first_s, time.monotonic() - begun

@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from anabranch.bench.table.client import Traffic, command, drive
+from anabranch.bench.table.client import Traffic, drive
 from anabranch.bench.table.servers import RegionServer, Server, answered
+from anabranch.region.resp.request import Word, command
 
 ADDED: Final = "s"
 READ: Final = "read"
@@ -168,7 +169,7 @@ def _at_places(
     return traffic
 
 
-def _add(pipeline: int, *words: object, clients: int = CLIENTS) -> Callable[[], Traffic]:
+def _add(pipeline: int, *words: Word, clients: int = CLIENTS) -> Callable[[], Traffic]:
     one = command("XADD", ADDED, *words)
     return lambda: Traffic([one * pipeline], pipeline, clients, pipeline)
 
@@ -223,7 +224,7 @@ def _plain(*argv: str, clients: int, requests: int) -> Workload:
 
 
 def _adds() -> dict[str, Workload]:
-    one: tuple[object, ...] = ("*", "f", VALUE)
+    one: tuple[Word, ...] = ("*", "f", VALUE)
     ten = ["*", *(word for n in range(10) for word in (f"field{n}", VALUE.decode()))]
     large = ["*", "f", "x" * 512]
     return {

@@ -17,7 +17,8 @@ from anabranch.pipeline.errors import PipelineError
 from anabranch.pipeline.jobs.key_state import KeyState, key_state
 from anabranch.pipeline.options import SourceOptions
 from anabranch.pipeline.regions import LogFacts, Part, info_of, logs_of, matching, refusal, split
-from anabranch.pipeline.resp import Connection, RefusedCommand, RegionGone, Word, named
+from anabranch.pipeline.resp import Connection, RefusedCommand, RegionGone, named
+from anabranch.region.resp.request import Word
 
 _WAIT_MS: Final = 500
 

@@ -4,6 +4,7 @@ Reading order:
 
 - `clock`: the clock that is injected into a region.
 - `work`: the value that a step of the driver returns.
+- `turn_limits`: the limits of a turn, and the delay before a failed write is retried.
 - `driver`: the driver, its rules of order, and its steps.
 - `event_log`: the events of a region for the operator's log.
 - `disk_schedule`: the order of commits and checkpoint slices.

@@ -90,11 +90,11 @@ class Checkpoints:
         self._log_bytes = self._log.size.bytes
         self._began_ms = steady_ms
         if not checkpointer.is_under_way():
-            engine.cut_block()
+            engine.disk.cut_block()
             checkpointer.begin(keyspace, journal.position, engine.state.clock.now_ms)
         while checkpointer.pending or checkpointer.has_more():
             if not checkpointer.pending:
-                engine.cut_block()
+                engine.disk.cut_block()
                 checkpointer.capture(keyspace, journal.position)
             yield UntilCommitted(checkpointer.pending_position)
             for statements in checkpointer.slices():
@@ -104,7 +104,7 @@ class Checkpoints:
         yield UntilCommitted(replay_from)
         yield Write(statements)
         checkpointer.finished()
-        engine.checkpointed(replay_from)
+        engine.disk.checkpointed(replay_from)
         yield from self._retain(replay_from)
 
     def _retain(self, up_to: int) -> Steps:

@@ -106,7 +106,9 @@ class ClientConnection:
         self._clock: Final = share.clock
         self._limits: Final = share.limits
         self._counters: Final = share.counters
-        self._parser: Final = RequestParser(share.limits.argument_bytes_max)
+        self._parser: Final = RequestParser(
+            share.limits.argument_bytes_max, shapes=share.engine.shapes
+        )
         self.session: Optional[Session] = None
         # -- requests to the transport
         self.wants_turn = False

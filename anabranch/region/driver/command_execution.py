@@ -2,36 +2,31 @@
 
 A turn stops early when it has lasted `TURN_MS` or produced much output, so that the pipeline of one
 client does not starve the others. Commands that are alike and follow each other are executed
-together (`Engine.execute_many`, `Engine.follow`).
+together, as a batch (`region/engine/batch.py`).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Optional, Protocol
-
-from librt.strings import BytesWriter
 
 from anabranch.region.driver.client_limits import ClientCounters, ClientLimits
 from anabranch.region.driver.clock import Clock
 from anabranch.region.driver.command_timer import CommandTimer, TimedEngine
-from anabranch.region.engine.adds import AddedIds
+from anabranch.region.engine.adds import FOLLOWING_MAX
+from anabranch.region.engine.batch import Batch, Shape
 from anabranch.region.engine.replies import EntriesReply, NoReply, PendingReply, Reply, ReplyLater
 from anabranch.region.engine.session import Session
 from anabranch.region.resp.encoder import encode, encode_error
-from anabranch.region.resp.entries import put_ids
-from anabranch.region.resp.like import LikeAdds
 from anabranch.region.resp.parser import HttpRequest, ProtocolError, RequestParser
 
 log = logging.getLogger(__name__)
 
 TURN_MS: Final = 2
-# Commands between two readings of the clock. After a reply that may be large, a list, the clock is
+# Batches between two readings of the clock. After a reply that may be large, a list, the clock is
 # read at once.
 CLOCK_COMMANDS: Final = 32
-# Adds of a run after the first. They take about as long as some four commands.
-FOLLOWING_MAX: Final = 128
 # Commands that are executed alone after none of those taken with one could be executed with it.
 ALONE_AFTER: Final = 16
 LARGE_REPLY_BYTES: Final = 4 << 10
@@ -42,27 +37,11 @@ class ExecutingEngine(TimedEngine, Protocol):
     """The methods of the engine that execute commands. `Engine` documents each."""
 
     @property
-    def gathered(self) -> frozenset[bytes]: ...
+    def shapes(self) -> Mapping[bytes, Sequence[Shape]]: ...
 
-    def execute(self, session: Session, argv: list[bytes], now_ms: int) -> Reply: ...
-
-    def execute_many(
-        self, session: Session, argv: list[bytes], last_words: list[bytes], now_ms: int
-    ) -> list[Reply]: ...
-
-    def adds_may_follow(self, session: Session, input_bytes: int) -> tuple[int, int, int]: ...
-
-    def follow(self, session: Session, data: bytes, count: int) -> AddedIds: ...
-
-    def follow_idempotent(
-        self, session: Session, data: bytes, ends: list[int], iids: list[bytes]
-    ) -> AddedIds: ...
-
-    def adds_may_go_elsewhere(self, session: Session, input_bytes: int) -> int: ...
-
-    def follow_elsewhere(
-        self, session: Session, keys: list[bytes], data: bytes, ends: list[int]
-    ) -> list[bytes]: ...
+    def execute_batch(
+        self, session: Session, batch: Batch, now_ms: int
+    ) -> tuple[list[Reply], int]: ...
 
     def reflects(self, session: Session, reply: Reply) -> bool: ...
 
@@ -126,8 +105,6 @@ class CommandExecution:
         # The end of a line of the log about a client, by its cause; None: no line (`LineLimit`).
         self._line: Final = line
         self._timer: Final = CommandTimer(engine, clock)
-        # Names of commands that are executed together with those like them that follow.
-        self._gathered: Final = engine.gathered
         self._ahead: Final = Ahead()
 
     def turn(self, session: Session, parser: RequestParser, out: list[bytes]) -> bool:
@@ -149,38 +126,38 @@ class CommandExecution:
     def _execute(self, session: Session, parser: RequestParser, out: list[bytes]) -> bool:
         now_ms = session.active_ms = self._now_ms()
         end_ms = now_ms + TURN_MS
-        engine = self._engine
         timer = self._timer
         until_clock = CLOCK_COMMANDS
         large_bytes = 0
         try:
             while True:
                 parser.authenticated = session.authenticated
-                command = parser.next()
-                if command is None:
+                batch = parser.next_batch(self._ahead.most())
+                if batch is None:
                     return False
-                timer.before(session, command)
-                reply = self._run(session, parser, command, now_ms, out)
-                if isinstance(reply, ReplyLater):
-                    return False
-                if not isinstance(reply, NoReply):
-                    encode(reply, session.protocol, out)
-                    if not self.reflects:
-                        self.reflects = engine.reflects(session, reply)
+                timer.before(session, batch.first)
+                replies, taken = self._engine.execute_batch(session, batch, now_ms)
+                if batch.packed is not None:
+                    self._took(parser, batch, taken)
+                until_clock -= 1
+                for reply in replies:
+                    if isinstance(reply, ReplyLater):
+                        return False
+                    if not isinstance(reply, NoReply):
+                        encode(reply, session.protocol, out)
+                        if not self.reflects:
+                            self.reflects = self._engine.reflects(session, reply)
+                    if isinstance(reply, bytes):
+                        if len(reply) > LARGE_REPLY_BYTES:
+                            large_bytes += len(reply)
+                    elif isinstance(reply, EntriesReply):
+                        large_bytes += reply.entries.size()
+                        until_clock -= reply.entries.count
+                    elif isinstance(reply, (list, PendingReply)):
+                        until_clock = 0
                 if session.closing:
                     self.closes = True
                     return False
-                until_clock -= 1
-                if isinstance(reply, bytes):
-                    if len(reply) > LARGE_REPLY_BYTES:
-                        large_bytes += len(reply)
-                    else:
-                        self._follow(session, parser, out)
-                elif isinstance(reply, EntriesReply):
-                    large_bytes += reply.entries.size()
-                    until_clock -= reply.entries.count
-                elif isinstance(reply, (list, PendingReply)):
-                    until_clock = 0
                 if until_clock <= 0:
                     until_clock = CLOCK_COMMANDS
                     now_ms = self._now_ms()
@@ -205,90 +182,10 @@ class CommandExecution:
         self.closes = True
         return False
 
-    def _run(
-        self,
-        session: Session,
-        parser: RequestParser,
-        command: list[bytes],
-        now_ms: int,
-        out: list[bytes],
-    ) -> Reply:
-        """Executes a command, and with some those that follow and differ in their last word only.
-
-        Appends the replies of all but the last one to `out`, and returns that of the last one.
-        """
-        if command[0] not in self._gathered or not parser.has_more():
-            return self._engine.execute(session, command, now_ms)
-        most = self._ahead.most()
-        words = parser.take_last_words(len(command), min(most, CLOCK_COMMANDS)) if most else []
-        if not words:
-            return self._engine.execute(session, command, now_ms)
-        replies = self._engine.execute_many(session, command, words, now_ms)
-        last = replies.pop()
-        self._ahead.took(len(words), len(replies))
-        parser.give_back(len(words) - len(replies))
-        for reply in replies:
-            encode(reply, session.protocol, out)
-            if not self.reflects:
-                self.reflects = self._engine.reflects(session, reply)
-        self._timer.further(len(replies))
-        return last
-
-    def _follow(self, session: Session, parser: RequestParser, out: list[bytes]) -> None:
-        """Executes XADDs that follow the last command, if that was one and they are like it."""
-        alike = parser.count_alike()
-        if alike == 2:
-            self._follow_run(session, parser, out)
-        elif alike == 1:
-            self._follow_elsewhere(session, parser, out)
-
-    def _follow_run(self, session: Session, parser: RequestParser, out: list[bytes]) -> None:
-        """Executes the adds that follow the last command, if it began a run (`region/engine/adds.py`).
-
-        Appends their replies to `out`.
-        """
-        engine = self._engine
-        allowed, first_value, iid_at = engine.adds_may_follow(session, parser.buffered())
-        if allowed == 0:
-            return
-        adds = LikeAdds(first_value, max(iid_at, 0), notes_each=iid_at >= 0)
-        # Plain adds are never given back.
-        most = FOLLOWING_MAX if iid_at < 0 else self._ahead.most()
-        if most:
-            parser.take_like(adds, min(allowed, most))
-        if adds.count == 0:
-            return
-        if iid_at < 0:
-            added = engine.follow(session, adds.data(), adds.count)
-        else:
-            added = engine.follow_idempotent(session, adds.data(), adds.ends, adds.others)
-            self._ahead.took(adds.count, added.count)
-            parser.give_back(adds.count - added.count)
-        if added.count:
-            replies = BytesWriter()
-            put_ids(added.ms, added.first_seq, added.count, replies)
-            out.append(replies.getvalue())
-            self._timer.further(added.count)
-
-    def _follow_elsewhere(self, session: Session, parser: RequestParser, out: list[bytes]) -> None:
-        """Executes the XADDs after the last one that differ from it in key and values only.
-
-        Appends their replies to `out`.
-        """
-        engine = self._engine
-        most = self._ahead.most()
-        if most == 0:
-            return
-        first_value = engine.adds_may_go_elsewhere(session, parser.buffered())
-        if first_value == 0:
-            return
-        adds = LikeAdds(first_value, 1, notes_each=True, as_entries=False)
-        parser.take_like(adds, most)
-        if adds.count == 0:
-            return
-        replies = engine.follow_elsewhere(session, adds.others, adds.data(), adds.ends)
-        self._ahead.took(adds.count, len(replies))
-        parser.give_back(adds.count - len(replies))
-        for reply in replies:
-            encode(reply, session.protocol, out)
-        self._timer.further(len(replies))
+    def _took(self, parser: RequestParser, batch: Batch, taken: int) -> None:
+        """The engine has taken so many commands of the last batch; the rest is parsed again."""
+        count = batch.count()
+        self._timer.further(taken - 1)
+        self._ahead.took(count - 1, taken - 1)
+        if taken < count:
+            parser.give_back(batch, taken)

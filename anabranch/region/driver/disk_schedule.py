@@ -157,7 +157,11 @@ class DiskSchedule:
         return None
 
     def _take_commit(self, now_ms: int) -> Optional[Commit]:
-        return self._engine.take_commit(now_ms) if self._engine.wants_commit(now_ms) else None
+        return (
+            self._engine.disk.take_commit(now_ms)
+            if self._engine.disk.wants_commit(now_ms)
+            else None
+        )
 
     def next_read(self) -> Optional[ReadOldest]:
         """A read for the checkpoint; None if none waits."""
@@ -176,7 +180,7 @@ class DiskSchedule:
         ):
             if isinstance(self._step, UntilCommitted):
                 if self._engine.committed_position < self._step.position:
-                    self._engine.want_commit()
+                    self._engine.disk.want_commit()
                     return
             self._advance([])
 
@@ -200,8 +204,8 @@ class DiskSchedule:
 
     def _advance_stop(self) -> None:
         """Requests a commit of everything, then begins a last checkpoint of all changes."""
-        if not self._engine.is_all_in_commits():
-            self._engine.want_commit()
+        if not self._engine.disk.is_all_in_commits():
+            self._engine.disk.want_commit()
         elif self._steps is None and not self._last_is_done:
             self._is_last = True
             self._begin()
@@ -218,5 +222,5 @@ class DiskSchedule:
             self._out is None
             and self._steps is None
             and self._last_is_done
-            and self._engine.is_all_in_commits()
+            and self._engine.disk.is_all_in_commits()
         )

@@ -29,10 +29,8 @@ from collections.abc import Iterable
 from typing import Any, Final, Optional
 
 from anabranch.crdt.errors import PeerError
-from anabranch.crdt.snapshot import CUT_WEIGHT
 from anabranch.region.driver.checkpoints import Checkpoints
 from anabranch.region.driver.client_connection import ClientConnection
-from anabranch.region.driver.client_limits import TURN_PIECES
 from anabranch.region.driver.clients import Clients
 from anabranch.region.driver.clock import Clock
 from anabranch.region.driver.disk_schedule import DiskSchedule
@@ -40,13 +38,13 @@ from anabranch.region.driver.effect_log import EffectLog
 from anabranch.region.driver.event_log import EventLog
 from anabranch.region.driver.histories import Histories
 from anabranch.region.driver.salvaging import Salvaging
+from anabranch.region.driver.turn_limits import TurnLimits
 from anabranch.region.driver.work import DiskTransaction, LogRead, Work
 from anabranch.region.engine.clock import SteadyClock
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.settings import Settings
-from anabranch.region.storage.checkpoint import CAPTURE_BYTES, STRETCH, Checkpointer
+from anabranch.region.storage.checkpoint import Checkpointer
 from anabranch.region.storage.history import FindKey, ReadBlocks, ReadRows
-from anabranch.region.storage.key_index import STRETCH_BYTES
 from anabranch.region.storage.log import ReadOldest
 from anabranch.region.storage.salvage import ReadSalvage
 from anabranch.sync.session.hub import Hub
@@ -57,40 +55,6 @@ from anabranch.sync.session.messages import Message
 _BURST_BYTES: Final = 1 << 20
 # After clients left so much output unsent, and took it or were disconnected, likewise.
 _FREED_OUTPUT_BYTES: Final = 16 << 20
-
-
-class TurnLimits:
-    """Limits of a turn, and the delay before a failed write is retried.
-
-    The simulator uses smaller values. `merge_bytes` bounds the bytes merged in a turn,
-    `turn_pieces` the encoded pieces of replies in a turn of one client, `capture_bytes` the state
-    of keys captured in one step of a checkpoint, `encode_stretch` the pending entries that it
-    encodes in one tick, `cut_weight` the bytes of records made for a snapshot in one tick,
-    `index_bytes` the bodies of the log that a row of its index by key covers.
-    """
-
-    def __init__(
-        self,
-        merge_bytes: int = 128 << 10,
-        merge_short_us: int = 2000,
-        merge_rest_max_us: int = 50_000,
-        retry_ms: int = 200,
-        turn_pieces: int = TURN_PIECES,
-        capture_bytes: int = CAPTURE_BYTES,
-        encode_stretch: int = STRETCH,
-        cut_weight: int = CUT_WEIGHT,
-        index_bytes: int = STRETCH_BYTES,
-    ) -> None:
-        self.merge_bytes: Final = merge_bytes
-        # A turn of merging shorter than this needs no rest after it.
-        self.merge_short_us: Final = merge_short_us
-        self.merge_rest_max_us: Final = merge_rest_max_us
-        self.retry_ms: Final = retry_ms
-        self.turn_pieces: Final = turn_pieces
-        self.capture_bytes: Final = capture_bytes
-        self.encode_stretch: Final = encode_stretch
-        self.cut_weight: Final = cut_weight
-        self.index_bytes: Final = index_bytes
 
 
 class Driver:
@@ -107,9 +71,9 @@ class Driver:
     ) -> None:
         self.engine: Final = engine
         self.log: Final = log
-        self.clients: Final = Clients(engine, clock, engine.settings, limits.turn_pieces)
+        self.clients: Final = Clients(engine.clients, clock, engine.settings, limits.turn_pieces)
         steady = SteadyClock(clock.now_ms(), clock.steady_ms)
-        self.hub: Final = Hub(engine, engine.settings, peers, log.tail, steady)
+        self.hub: Final = Hub(engine.peers, engine.settings, peers, log.tail, steady)
         self._clock: Final = clock
         self._limits: Final = limits
         self._disk: Final = DiskSchedule(
@@ -165,7 +129,7 @@ class Driver:
 
         Call it before the hub takes in a message, merges or hands out a message.
         """
-        if self.engine.has_link_requests():
+        if self.engine.peers.links.has_requests():
             self.hub.apply_link_requests(self._clock.now_ms())
 
     def dialled(self, peer: int) -> Optional[int]:
@@ -253,11 +217,11 @@ class Driver:
         self._step_wanted = True
         kind = "checkpoint" if transaction.commit is None else "commit"
         taken_us = (self._clock.steady_ns() - self._transaction_ns) // 1000
-        self.engine.transaction_took(kind, taken_us)
+        self.engine.disk.transaction_took(kind, taken_us)
         commit = transaction.commit
         if commit is not None:
             self.log.committed(commit)
-            self.engine.committed(self._clock.now_ms())
+            self.engine.disk.committed(self._clock.now_ms())
             self.clients.released(commit.position)
             if not self._is_stopping:
                 self.hub.committed(self._clock.now_ms())
@@ -269,7 +233,7 @@ class Driver:
         self._step_wanted = True
         if transaction.commit is not None:
             self._events.commit_failed(transaction.commit.position, error)
-            self.engine.commit_failed(error)
+            self.engine.disk.commit_failed(error)
             self.clients.commit_failed()
             self._histories.commit_failed(error)
         else:
@@ -316,12 +280,12 @@ class Driver:
         """
         engine = self.engine
         self.log.give_up(engine.disk_vector, engine.committed_position)
-        engine.note_damage(error, {"log_floor": self.log.encoded_floor()})
+        engine.disk.note_damage(error, {"log_floor": self.log.encoded_floor()})
         self._events.damaged(error)
 
     def try_disk(self) -> None:
         """Commits at least the clock, so that an idle region knows whether its disk fails."""
-        self.engine.want_clock_commit()
+        self.engine.disk.want_clock_commit()
         self._step_wanted = True
 
     # -- steps
@@ -330,16 +294,16 @@ class Driver:
         """Whether to call `step` before the next tick. Cheap, because it runs after every event."""
         if self._step_wanted or self.engine.has_urgent_output():
             return True
-        return self._disk.is_free and self.engine.wants_commit(self._clock.now_ms())
+        return self._disk.is_free and self.engine.disk.wants_commit(self._clock.now_ms())
 
     def step(self) -> Work:
         """The work to perform now."""
         self._step_wanted = False
         work = Work()
         engine = self.engine
-        for late in engine.take_replies():
+        for late in engine.clients.take_replies():
             self.clients.answer(late)
-        for session_id in engine.take_sessions_to_close():
+        for session_id in engine.clients.take_sessions_to_close():
             self.clients.close_session(session_id)
         work.sleep_ms = engine.take_sleep_ms()
         work.stop_wanted = engine.shutdown_requested()

@@ -13,7 +13,7 @@ from anabranch.region.driver.work import Note
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.figures.shared import behind, behind_ms
 from anabranch.region.engine.lifecycle import LOST, RECOVERY
-from anabranch.sync.session.events import Event
+from anabranch.sync.session.events import LoggedEvent
 
 
 class EventLog:
@@ -28,7 +28,7 @@ class EventLog:
         # Peers of which this region is further behind than crdt-ready-lag-ms.
         self._slow: Final[set[int]] = set()
 
-    def tell(self, event: Event) -> None:
+    def tell(self, event: LoggedEvent) -> None:
         """Adds an event."""
         self._notes.append(Note(event.level, event.line(self._engine.name)))
 
@@ -146,4 +146,4 @@ class EventLog:
         self._tell(logging.ERROR, name, text, **fields)
 
     def _tell(self, level: int, name: str, text: str, **fields: object) -> None:
-        self.tell(Event(level, name, text, fields))
+        self.tell(LoggedEvent(level, name, text, fields))

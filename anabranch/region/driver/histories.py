@@ -47,7 +47,7 @@ class Histories:
                 self._next_question()
                 continue
             if self._engine.committed_position < question.last_position:
-                self._engine.want_commit()
+                self._engine.disk.want_commit()
                 return None
             read = self._read_for(question)
             self._is_reading = read is not None

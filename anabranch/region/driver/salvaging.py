@@ -46,7 +46,7 @@ class Salvaging:
         """The read to perform now; None if none is due."""
         if self._is_reading or self._items or steady_ms < self._read_after_ms:
             return None
-        if not self._engine.wants_salvage():
+        if not self._engine.salvage.is_wanted():
             return None
         self._is_reading = True
         return ReadSalvage(self._number, _PAGE_BYTES)
@@ -78,17 +78,17 @@ class Salvaging:
 
         Returns whether some were merged.
         """
-        if not self._items or not self._engine.wants_salvage():
+        if not self._items or not self._engine.salvage.is_wanted():
             return False
         done = 0
         if not self._gave_up:
             try:
-                done = self._engine.merge_salvage(self._items, now_ms)
+                done = self._engine.salvage.merge(self._items, now_ms)
             except PeerError as error:
                 self._gave_up = str(error)
             else:
                 del self._items[:done]
-                if self._items and self._engine.is_salvage_final():
+                if self._items and self._engine.salvage.is_final():
                     self._gave_up = self._missing(self._items[0])
         if self._gave_up:
             self._count_unused()
@@ -115,7 +115,7 @@ class Salvaging:
     def _end(self) -> None:
         """All items are dealt with."""
         engine = self._engine
-        engine.end_salvage()
+        engine.salvage.end()
         own = engine.vector.get(engine.region_id, 0)
         self._events.salvaged(self._own_before, own)
         if self._gave_up:

@@ -4,21 +4,27 @@ Commands go in, replies and effects come out. The caller gives the time with eac
 
 Reading order:
 
-- `engine`: the engine's methods for clients, disk and time.
-- `peer_calls`: its methods for peers.
-- `steps`: its properties, and what follows each step.
+- `engine`: the engine: its parts, and time.
+- `client_calls`: its calls for clients.
+- `disk_calls`: its calls for the disk.
+- `peer_calls`: its calls for peers.
+- `link_calls`: its calls for links.
+- `snapshot_calls`: its calls for snapshots.
+- `salvage_calls`: its calls for a salvage.
+- `steps`: the execution of commands, and what follows each step.
 - `state`: the parts of an engine, which all modules and commands share.
 - `clock`: the engine's time, one reading per step.
 - `setting`: a setting, and how a value is written.
 - `settings`: the table of all settings, and their values.
 - `replies`: reply values and client errors.
 - `session`: the state of one client connection.
+- `batch`: commands that a client sent one after the other, and that are alike.
 - `table`: the classes of the command table.
 - `registry`: the command table.
 - `refused`: commands of Redis that a region refuses with a reason.
 - `dispatch`: the checks before a command runs, and the queue of MULTI.
 - `commands`: the command handlers.
-- `adds`: runs of adds, which follow each other in a client's input.
+- `adds`: adds that follow an XADD in a client's input, and are executed with it.
 - `writer`: the only way to issue effects and local records.
 - `journal`: the open block, and the rows that wait for a commit.
 - `rows`: the rows of the effect log, and commits.

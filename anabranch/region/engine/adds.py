@@ -1,205 +1,127 @@
-"""Runs of adds: an XADD and those that follow it, with other values only, in a client's input.
+"""Adds that follow an XADD in a client's input, and are executed together with it.
 
-Idempotent adds (S9) of one producer form runs, too: their iids may differ as well. Such a run ends
-before a pair that is known here, which may be a retry. Adds that go to other keys are no run, but
-are executed together as well.
+They differ from it in their values only (a **run**), in values and idempotent ID (a run of one
+producer, S9), or in key and values. The first one is executed as any XADD with `*` for its ID. The
+others are issued under the same reading of the clock. Each is a unit of its own (S1.2), and its
+effect, ID and reply are those that it would have alone. Only the packed nodes that hold the entries
+may be cut a few bytes later or earlier, so `~` may remove one node more or less.
 
-A run begins with an XADD with `*` for its ID, which is executed as any command. It may have
-MAXLEN with `~`: then the run ends before an add after which entries are to be removed.
-The adds that follow it in the input, and differ from it only in their values, are issued together,
-under the same reading of the clock. Each is a unit of its own (S1.2), and its effect, ID and reply
-are those that it would have alone. Only the packed nodes that hold the entries may be cut a few
-bytes later or earlier, so `~` may remove one node more or less. An add after which something else
-must happen before the next one is not followed by others: `may_follow` names the cases.
+A run may have MAXLEN with `~`: then it ends before an add after which entries are to be removed. A
+run of idempotent adds ends before a pair that is known here, which may be a retry. No add follows
+if something else must happen before it: `_may_wait` and `_room` name the cases.
 """
 
 from __future__ import annotations
 
-from typing import Final, Optional
+from typing import Final
 
-from anabranch.crdt.adds import ROOM_MAX, IdempotentAdds, room_after
+from anabranch.crdt.adds import IdempotentAdds, first_entries, room_after
 from anabranch.crdt.encoding import Reader
-from anabranch.crdt.ids import SEQ_STRIDE, make
-from anabranch.crdt.node import decode_fields, decode_names, with_values
+from anabranch.crdt.ids import SEQ_STRIDE
+from anabranch.crdt.node import decode_names, with_values
 from anabranch.crdt.pair import automatic_iid
 from anabranch.crdt.stream import Stream
-from anabranch.region.engine.journal import Journal
-from anabranch.region.engine.session import Session
-from anabranch.region.engine.settings import CachedSettings
-from anabranch.region.engine.waiting import BlockedReads
+from anabranch.region.engine.batch import Packed
+from anabranch.region.engine.replies import AddedIds
+from anabranch.region.engine.state import EngineState
 
-# XADD key * name value …
-PLAIN_FIRST_VALUE: Final = 4
-
-
-class AddedIds:
-    """The replies to the adds of a run: `count` IDs of one ms, at intervals of `SEQ_STRIDE`."""
-
-    def __init__(self, ms: int, first_seq: int, count: int) -> None:
-        self.ms: Final = ms
-        self.first_seq: Final = first_seq
-        self.count: Final = count
-
-    def ids(self) -> list[int]:
-        return [make(self.ms, self.first_seq + n * SEQ_STRIDE) for n in range(self.count)]
+# So many adds follow another one at most. They take about as long as some four commands.
+FOLLOWING_MAX: Final = 128
 
 
-class RunOfAdds:
-    """The run whose last add is the last command executed; none otherwise (`stream` is None)."""
+def _may_wait(state: EngineState, input_bytes: int) -> bool:
+    """Whether so many bytes more may wait for the disk, so that no add is refused (S14)."""
+    return state.journal.pending_bytes() + input_bytes <= state.cached.uncommitted_max_bytes
 
-    def __init__(self, journal: Journal, cached: CachedSettings) -> None:
-        self._journal: Final = journal
-        self._cached: Final = cached
-        self._stream: Optional[Stream] = None
-        self.names = b""
-        self._ms = 0
-        self._seq = 0
-        self._room = 0
-        self._words: list[bytes] = []
-        self.first_value = 0
-        # The producer of idempotent adds, and the index of the iid in each; 0: it is made of the
-        # fields, -1: the adds are plain ones.
-        self._pid = b""
-        self.iid_at = -1
 
-    def begin(
-        self,
-        stream: Stream,
-        names: bytes,
-        ms: int,
-        seq: int,
-        words: list[bytes],
-        first_value: int,
-        room: int = ROOM_MAX,
-    ) -> None:
-        """The XADD `words` that begins a run added the entry `ms`-`seq`; no EXEC runs it.
+def _room(state: EngineState, stream: Stream, names: bytes, seq: int) -> int:
+    """How many adds may follow the add of this region that has this seq.
 
-        `first_value` is the index of the first value in `words`. At most `room` adds may follow.
-        """
-        self._stream = stream
-        self.names = names
-        self._ms = ms
-        self._seq = seq
-        self._words = words
-        self.first_value = first_value
-        self._room = room
-        self.iid_at = -1
+    None may if reads block on the key, which each add wakes, or if the add did not go into a node
+    of its names.
+    """
+    node = stream.log(state.members.region_id).node_map.last()
+    if stream.key in state.waiting.reads.by_key or node is None or node.names != names:
+        return 0
+    return room_after(seq)
 
-    def with_pairs(self, pid: bytes, iid_at: int) -> None:
-        """The run that has begun is one of idempotent adds, with the iid at this index.
 
-        0: the iid is made of the fields (IDMPAUTO).
-        """
-        self._pid = pid
-        self.iid_at = iid_at
+def follow(
+    state: EngineState, stream: Stream, names: bytes, ms: int, seq: int, room: int, packed: Packed
+) -> AddedIds:
+    """Issues the adds of a run that follow the add `ms`-`seq`; returns their IDs.
 
-    def end(self) -> None:
-        """Another command begins."""
-        self._stream = None
+    It issues `room` of them at most.
+    """
+    count = min(packed.count, room, _room(state, stream, names, seq))
+    if count <= 0 or not _may_wait(state, packed.input_bytes):
+        return AddedIds(ms, seq, 0)
+    data = packed.data if count == packed.count else first_entries(packed.data, count)
+    state.journal.add_like(stream, ms, seq, names, data)
+    return AddedIds(ms, seq + SEQ_STRIDE, count)
 
-    def may_follow(self, session: Session, reads: BlockedReads, input_bytes: int) -> int:
-        """How many adds may follow; `input_bytes` are not less than what they hold.
 
-        None may, if the last command was no such add, if `reads` block on the key, which each add
-        wakes, if CLIENT REPLY suppresses replies, if so many bytes could wait for the disk that an
-        add is refused (S14), or if the last add did not go into a node of its names.
-        """
-        stream = self._stream
-        if stream is None or self._room == 0:
-            return 0
-        node = stream.log(self._journal.keyspace.region_id).rax.last()
-        if self.iid_at >= 0:
-            # The effect of an idempotent add has its ID, a time and a vector, too.
-            input_bytes *= 2
-        if (
-            session.reply_mode != "on"
-            or stream.key in reads.by_key
-            or self._journal.pending_bytes() + input_bytes > self._cached.uncommitted_max_bytes
-            or node is None
-            or node.names != self.names
-        ):
-            return 0
-        return min(room_after(self._seq), self._room)
+def follow_idempotent(
+    state: EngineState,
+    stream: Stream,
+    names: bytes,
+    ms: int,
+    seq: int,
+    room: int,
+    pid: bytes,
+    packed: Packed,
+) -> AddedIds:
+    """As `follow`, for idempotent adds of the producer `pid`.
 
-    def may_go_elsewhere(self, session: Session, reads: BlockedReads, input_bytes: int) -> bool:
-        """Whether adds that are like the last command, but go to other keys, may be issued with it.
+    Issues those before the first whose pair is known here. Where the packed commands have no single
+    word, the iids are made of the fields.
+    """
+    count = min(packed.count, room, _room(state, stream, names, seq))
+    # The effect of an idempotent add has its ID, a time and a vector, too.
+    if count <= 0 or not _may_wait(state, 2 * packed.input_bytes):
+        return AddedIds(ms, seq, 0)
+    data, ends, iids = packed.data, packed.ends, packed.words
+    first_seq = seq + SEQ_STRIDE
+    if not iids:
+        iids = _automatic_iids(IdempotentAdds(names, data, ends, ms, first_seq, pid, iids))
+    count = _count_new(stream, pid, iids[:count])
+    if count:
+        data, ends, iids = data[: ends[count - 1]], ends[:count], iids[:count]
+        adds = IdempotentAdds(names, data, ends, ms, first_seq, pid, iids)
+        state.journal.add_idempotent_like(stream, adds)
+    return AddedIds(ms, first_seq, count)
 
-        They may not, if it was no such add or has options, and for the reasons of `may_follow`.
-        """
-        return (
-            self._stream is not None
-            and self.first_value == PLAIN_FIRST_VALUE
-            and session.reply_mode == "on"
-            and not reads.by_key
-            and self._journal.pending_bytes() + input_bytes <= self._cached.uncommitted_max_bytes
-        )
 
-    def words(self, values: bytes, iid: bytes = b"") -> tuple[bytes, ...]:
-        """The command that is an add of the run with these encoded values, and this iid."""
-        fields = decode_fields(self.names, values)
-        words = [*self._words[: self.first_value - 1], *fields]
-        if self.iid_at > 0:
-            words[self.iid_at] = iid
-        return tuple(words)
+def may_go_elsewhere(state: EngineState, packed: Packed) -> bool:
+    """Whether adds to several keys may be issued together.
 
-    def words_elsewhere(self, key: bytes, values: bytes) -> tuple[bytes, ...]:
-        """The command that is like the first one, with this key and these encoded values."""
-        words = self.words(values)
-        return (words[0], key, *words[2:])
+    They may not while reads block, on whichever key: the first add wakes the read that came first.
+    """
+    return not state.waiting.reads.by_key and _may_wait(state, packed.input_bytes)
 
-    def follow(self, data: bytes, count: int) -> AddedIds:
-        """Issues the adds that follow: `data` holds `count` of them, encoded (`crdt/adds.py`)."""
-        stream = self._stream
-        assert stream is not None
-        self._journal.add_like(stream, self._ms, self._seq, self.names, data, count)
-        added = AddedIds(self._ms, self._seq + SEQ_STRIDE, count)
-        self._seq += count * SEQ_STRIDE
-        self._room -= count
-        return added
 
-    def follow_idempotent(self, data: bytes, ends: list[int], iids: list[bytes]) -> AddedIds:
-        """Issues the idempotent adds that follow, up to the first whose pair may be known here.
+def _automatic_iids(adds: IdempotentAdds) -> list[bytes]:
+    """The iids that are made of the fields of entries (S9.5)."""
+    names = decode_names(adds.names)
+    return [
+        automatic_iid(with_values(names, Reader(payload).bytes_())) for payload in adds.payloads()
+    ]
 
-        `data` holds their entries, each of which ends at one of `ends`; `iids` is empty if the iids
-        are made of the fields. Returns the IDs of those that it issued, none if it issued none.
-        """
-        stream = self._stream
-        assert stream is not None
-        seq = self._seq + SEQ_STRIDE
-        adds = IdempotentAdds(self.names, data, ends, self._ms, seq, self._pid, iids)
-        if self.iid_at == 0:
-            iids = self._automatic_iids(adds)
-        count = self._count_new(stream, iids)
-        if count:
-            data, ends, iids = data[: ends[count - 1]], ends[:count], iids[:count]
-            adds = IdempotentAdds(self.names, data, ends, self._ms, seq, self._pid, iids)
-            self._journal.add_idempotent_like(stream, adds)
-            self._seq += count * SEQ_STRIDE
-            self._room -= count
-        return AddedIds(self._ms, seq, count)
 
-    def _automatic_iids(self, adds: IdempotentAdds) -> list[bytes]:
-        """The iids that are made of the fields of entries (S9.5)."""
-        names = decode_names(adds.names)
-        return [
-            automatic_iid(with_values(names, Reader(payload).bytes_()))
-            for payload in adds.payloads()
-        ]
+def _count_new(stream: Stream, pid: bytes, iids: list[bytes]) -> int:
+    """How many adds come before the first one whose pair is known, or whose iid is refused.
 
-    def _count_new(self, stream: Stream, iids: list[bytes]) -> int:
-        """How many adds come before the first one whose pair is known, or whose iid is refused.
-
-        Whether a known pair answers may depend on the pairs that the adds before it push out.
-        """
-        producer = stream.pairs.producers.get(self._pid)
-        found: set[bytes] = set()
-        count = 0
-        for iid in iids:
-            if not iid or (producer is not None and producer.may_have(iid)):
-                break
-            found.add(iid)
-            if len(found) == count:
-                # The run has it twice.
-                break
-            count += 1
-        return count
+    Whether a known pair answers may depend on the pairs that the adds before it push out.
+    """
+    producer = stream.pairs.producers.get(pid)
+    found: set[bytes] = set()
+    count = 0
+    for iid in iids:
+        if not iid or (producer is not None and producer.may_have(iid)):
+            break
+        found.add(iid)
+        if len(found) == count:
+            # The run has it twice.
+            break
+        count += 1
+    return count

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Optional, Union
 
+from anabranch.region.engine.batch import Batch
 from anabranch.region.engine.refused import REFUSED
 from anabranch.region.engine.replies import (
     NO_REPLY,
@@ -51,28 +52,33 @@ def run(
         state.journal.begin_command(b"")
 
 
-def run_many(
-    state: EngineState,
-    command: Command[EngineState],
-    session: Session,
-    argv: list[bytes],
-    last_words: list[bytes],
-) -> list[Reply]:
-    """As `run`, for a command and those like it (`Command.many`)."""
-    assert command.many is not None and not state.waiting.is_executing
+def run_batch(
+    state: EngineState, command: Command[EngineState], session: Session, batch: Batch
+) -> tuple[list[Reply], int]:
+    """Runs a command whose arity was checked, with as many of those after it as go with it.
+
+    Returns the replies, and how many commands it has taken. While CLIENT REPLY suppresses replies,
+    each command is run by itself.
+    """
+    packed = batch.packed
+    if packed is None or session.reply_mode != "on":
+        return [run(state, command, session, batch.first)], 1
+    assert not state.waiting.is_executing
+    kind = next(kind for kind in command.many if kind.shape is packed.shape)
     statistics = state.statistics
     state.writer.begin_command()
     state.journal.begin_command(command.shown)
+    taken = 1
     try:
-        replies = command.many(state, session, argv, last_words)
+        replies, taken = kind.execute(state, session, batch.first, packed)
     except CommandError as error:
         statistics.failed[command.name] = statistics.failed.get(command.name, 0) + 1
         replies = [ErrorReply(error.message, isinstance(error, WriteRefused))]
     finally:
         state.journal.begin_command(b"")
-    statistics.calls[command.name] = statistics.calls.get(command.name, 0) + len(replies)
-    statistics.commands += len(replies) - 1
-    return replies
+        statistics.calls[command.name] = statistics.calls.get(command.name, 0) + taken
+    statistics.commands += taken - 1
+    return replies, taken
 
 
 def admit(

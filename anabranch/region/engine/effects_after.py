@@ -14,7 +14,7 @@ from anabranch.crdt.block import Unit, read_units
 from anabranch.crdt.scan import Scan
 from anabranch.region.engine.history import describe, fields_in_run, other_key_of
 from anabranch.region.engine.replies import MapReply, Reply
-from anabranch.region.engine.rows import BlockRow, Row
+from anabranch.region.engine.rows import BlockRow, LogRow
 
 # Bodies of blocks, in bytes, after which a reply ends.
 _BYTES_MAX: Final = 4 << 20
@@ -36,7 +36,7 @@ class EffectsAfter:
         self._has_fields: Final = has_fields
         self._bytes = 0
 
-    def take(self, rows: list[Row]) -> None:
+    def take(self, rows: list[LogRow]) -> None:
         """Takes the next blocks of the region.
 
         Raises:

@@ -3,260 +3,157 @@
 Its inputs are commands, blocks, gossip and ticks. Its outputs are values: replies, commits and
 messages to peers (the idea is `Ready` of etcd-io/raft). The engine has no clock and makes no
 callbacks: every call that needs the time gets it as an argument, and after each call the driver
-takes the outputs (`take_replies`, `take_commit`, `take_link_requests` and so on).
+takes the outputs (`ClientCalls.take_replies`, `DiskCalls.take_commit`, `LinkCalls.take_requests`).
 """
 
 from __future__ import annotations
 
-from typing import Final, Optional
+from typing import Final
 
-from anabranch.region.engine import dispatch, gossiping, rounds
-from anabranch.region.engine.adds import AddedIds
-from anabranch.region.engine.commands.adding import add_elsewhere
+from anabranch.crdt.keyspace import Keyspace
+from anabranch.crdt.vector import Vector
+from anabranch.region.engine import rounds
+from anabranch.region.engine.client_calls import ClientCalls
 from anabranch.region.engine.contents import KEYS_PER_TICK
+from anabranch.region.engine.disk_calls import DiskCalls
 from anabranch.region.engine.lifecycle import LOST, RECOVERY, SERVING
-from anabranch.region.engine.outbox import LateReply, LinkRequest
+from anabranch.region.engine.link_calls import LinkCalls
+from anabranch.region.engine.members import Member
 from anabranch.region.engine.peer_calls import PeerCalls
-from anabranch.region.engine.replies import NULL_ARRAY, ErrorReply, Reply
-from anabranch.region.engine.rows import Commit
-from anabranch.region.engine.session import Session
-from anabranch.region.engine.slow_log import shown_arguments
+from anabranch.region.engine.questions import Questions
+from anabranch.region.engine.replies import NULL_ARRAY
+from anabranch.region.engine.salvage_calls import SalvageCalls
+from anabranch.region.engine.settings import Settings
+from anabranch.region.engine.snapshot_calls import SnapshotCalls
 from anabranch.region.engine.state import EngineState
-from anabranch.region.engine.table import Command
+from anabranch.region.engine.statistics import CommandStatistics
+from anabranch.region.engine.steps import Steps
 
 
-class Engine(PeerCalls):
-    """The engine of one region. docs/architecture.md shows how its callers use it."""
+class Engine:
+    """The engine of one region: its state, and the calls of those who use it.
+
+    `clients` has the calls of client connections, `peers` those of the hub, with those for links
+    and snapshots in it, `disk` those of the order of transactions, `salvage` those of a recovery
+    from damage. Time is given here. docs/architecture.md shows how the callers use the engine.
+    """
 
     def __init__(self, state: EngineState) -> None:
-        super().__init__(state)
-        # Names, as `Session.last_command` has them, of the commands whose replies show no data.
-        self._without_data: Final = frozenset(
-            one.shown
-            for command in state.commands.values()
-            for one in (command, *command.subcommands.values())
-            if not command.shows_data
+        self.state: Final = state
+        self.steps: Final = Steps(state)
+        self.clients = ClientCalls(state, self.steps)
+        self.disk = DiskCalls(state)
+        self.peers = PeerCalls(
+            state, self.steps, LinkCalls(state), SnapshotCalls(state, self.steps)
         )
-        # The names of commands that `execute_many` executes together.
-        self.gathered: Final = frozenset(
-            name
-            for command in state.commands.values()
-            if command.many is not None
-            for name in (command.key, command.key.lower())
-        )
-        self._next_session_id = 1
+        self.salvage = SalvageCalls(state, self.steps)
 
-    # -- clients
+    # -- properties
 
-    def connect(self, address: str, local_address: str, now_ms: int) -> Session:
-        """Makes the session of a client that has connected."""
+    @property
+    def region_id(self) -> int:
+        return self.state.members.region_id
+
+    @property
+    def name(self) -> str:
+        return self.state.members.name
+
+    @property
+    def members(self) -> dict[int, Member]:
+        """The members by region_id."""
+        return self.state.members.by_id
+
+    @property
+    def settings(self) -> Settings:
+        return self.state.settings
+
+    @property
+    def keyspace(self) -> Keyspace:
+        return self.state.keyspace
+
+    @property
+    def life(self) -> int:
+        """The number of this region's life (S1.3)."""
+        return self.state.lifecycle.life
+
+    @property
+    def vector(self) -> Vector:
+        """The vector of all effects applied here, committed or not."""
+        return self.state.keyspace.vector
+
+    @property
+    def disk_vector(self) -> Vector:
+        """The vector of all effects on this region's disk."""
+        return self.state.disk.vector
+
+    @property
+    def committed_position(self) -> int:
+        """The position of the last row on disk."""
+        return self.state.disk.position
+
+    @property
+    def questions(self) -> Questions:
+        """The questions of clients to the log on disk."""
+        return self.state.waiting.questions
+
+    @property
+    def statistics(self) -> CommandStatistics:
+        """Counters of commands, and their times."""
+        return self.state.statistics
+
+    # -- time
+
+    def tick(self, now_ms: int) -> None:
+        """Handles time: time-outs of reads, deadlines of keys, start, recovery, collection."""
         state = self.state
         state.clock.read(now_ms)
-        session = Session(self._next_session_id, address, local_address, state.clock.now_ms)
-        self._next_session_id += 1
-        session.authenticated = state.settings.text("requirepass") == ""
-        state.sessions[session.session_id] = session
-        state.statistics.connections += 1
-        return session
-
-    def disconnect(self, session: Session) -> None:
-        """Removes the session of a client that is gone, and everything that waits for it."""
-        self.state.sessions.pop(session.session_id, None)
-        self.state.waiting.forget(session)
-        self.state.outbox.forget(session)
-
-    def _begin(self, session: Session, now_ms: int) -> None:
-        """A client sends commands: reads the clock and changed settings, and ends a run of adds."""
-        state = self.state
-        if now_ms != state.clock.read_ms:
-            state.clock.read(now_ms)
-        if state.settings.changes != state.cached.seen:
-            state.refresh_settings()
-        session.active_ms = state.clock.now_ms
-        state.writer.run.end()
-
-    def execute(self, session: Session, argv: list[bytes], now_ms: int) -> Reply:
-        """Runs one command and returns its reply.
-
-        Client errors are error replies. For REPLY_LATER the reply comes through `take_replies`.
-        """
-        state = self.state
-        self._begin(session, now_ms)
-        mode = session.reply_mode
-        if mode == "skip":
-            session.reply_mode = "skipping"  # The command itself may set another mode.
-        reply = self._dispatch(session, argv)
-        if isinstance(reply, ErrorReply):
-            state.statistics.count_error(reply)
-        if mode != "on":
-            reply = dispatch.silenced(session, reply)
-        return reply
-
-    def execute_many(
-        self, session: Session, argv: list[bytes], last_words: list[bytes], now_ms: int
-    ) -> list[Reply]:
-        """Runs a command, and those that a client sent after it and that are like it.
-
-        They differ from it in their last word only. Their replies and what they change are those
-        that they would have one after the other. Returns the replies of as many as were executed,
-        of the first at least.
-        """
-        state = self.state
-        command = state.commands.get(argv[0].upper())
-        if (
-            command is None
-            or command.many is None
-            or not session.authenticated
-            or session.reply_mode != "on"
-            or session.transaction.queued is not None
-        ):
-            return [self.execute(session, argv, now_ms)]
-        self._begin(session, now_ms)
-        admitted = dispatch.admit(state, session, argv)
-        if isinstance(admitted, Command):
-            replies = dispatch.run_many(state, admitted, session, argv, last_words)
-            self._settle()
-        else:
-            replies = [admitted]
-        for reply in replies:
-            if isinstance(reply, ErrorReply):
-                state.statistics.count_error(reply)
-        return replies
-
-    def adds_may_follow(self, session: Session, input_bytes: int) -> tuple[int, int, int]:
-        """How many adds that follow the last command may be issued by `follow` (`RunOfAdds`).
-
-        Also returns the index of their first value in the words of the command, and that of their
-        iid. The last is -1 for plain adds, and 0 if the iid is made of the fields; if it is not -1,
-        `follow_idempotent` issues the adds.
-        """
-        run = self.state.writer.run
-        count = run.may_follow(session, self.state.waiting.reads, input_bytes)
-        return count, run.first_value, run.iid_at
-
-    def follow(self, session: Session, data: bytes, count: int) -> AddedIds:
-        """Issues adds that follow the last command of the session, and returns their IDs.
-
-        `data` holds them, encoded as `crdt/adds.py` says. `adds_may_follow` allowed as many.
-        """
-        added = self.state.writer.run.follow(data, count)
-        self._end_run(session, count)
-        return added
-
-    def follow_idempotent(
-        self, session: Session, data: bytes, ends: list[int], iids: list[bytes]
-    ) -> AddedIds:
-        """As `follow`, for idempotent adds; the entry of each ends at one of `ends`.
-
-        `iids` is empty if the iids are made of the fields. An add whose pair may be known here is
-        not issued, nor are those after it: `AddedIds.count` says how many were.
-        """
-        added = self.state.writer.run.follow_idempotent(data, ends, iids)
-        if added.count:
-            self._end_run(session, added.count)
-        return added
-
-    def adds_may_go_elsewhere(self, session: Session, input_bytes: int) -> int:
-        """Whether `follow_elsewhere` may issue adds like the last command, but to other keys.
-
-        Returns the index of their first value in the words of the command; 0: it may not.
-        """
-        run = self.state.writer.run
-        may = run.may_go_elsewhere(session, self.state.waiting.reads, input_bytes)
-        return run.first_value if may else 0
-
-    def follow_elsewhere(
-        self, session: Session, keys: list[bytes], data: bytes, ends: list[int]
-    ) -> list[bytes]:
-        """Issues adds to these keys that follow the last command of the session.
-
-        `data` holds their values, encoded; those of each end at one of `ends`. Returns the replies
-        of those that it issued. An add that makes its key is not issued, nor are those after it.
-        """
-        names = self.state.writer.run.names
-        replies = add_elsewhere(self.state, names, keys, data, ends)
-        if replies:
-            self._end_run(session, len(replies))
-        return replies
-
-    def _end_run(self, session: Session, count: int) -> None:
-        """So many adds were issued after the last command of the session."""
-        state = self.state
-        state.statistics.commands += count
-        state.statistics.calls["xadd"] += count
-        session.write_counter = state.keyspace.vector.get(self.region_id, 0)
+        for blocked in state.waiting.reads.take_timed_out(state.clock.steady_ms):
+            state.outbox.answer(blocked.session, NULL_ARRAY)
+        lifecycle = state.lifecycle
+        lifecycle.tick(state.members.others(), state.disk.vector, state.disk.has_salvage)
+        self.steps.note_lifecycle()
+        if lifecycle.state in (RECOVERY, LOST) and state.waiting.for_start:
+            self.steps.run_waiting()
+        state.stability.count(state.keyspace.vector)
+        state.stable_time()
+        rounds.keep_clock(state)
+        if state.peers.lags.is_due(state.clock.steady_ms):
+            state.note_lags()
+        hidden = self.steps.upkeep.hide(state)
+        if state.writer.may_issue():
+            self.steps.upkeep.work(state)
         state.journal.end_unit()
-        self._settle()
+        state.contents.count_some(KEYS_PER_TICK, state.clock.now_ms)
+        state.keyspace.free_some(KEYS_PER_TICK)
+        if state.waiting.waiters:
+            rounds.answer_waiters(state)
+        self.steps.settle()
+        if hidden and state.waiting.reads.by_key:
+            self.steps.wake(hidden)
 
-    def note_slow(
-        self,
-        session: Session,
-        argv: list[bytes],
-        queued: Optional[list[list[bytes]]],
-        calls: int,
-        time_us: int,
-        now_ms: int,
-    ) -> None:
-        """The last command of the session was slow: puts it into the slow log.
+    def is_quiet(self, within_ms: int) -> bool:
+        """Whether a tick in `within_ms` does the same as one at once, as far as others notice.
 
-        `queued` is what MULTI had queued before it. `calls` equal commands, this one among them,
-        took `time_us` together. A command that was refused before its execution is no entry, so
-        clients without the password make none.
-        """
-        command = dispatch.find_command(self.state, argv)
-        if command is None or not command.takes(len(argv)):
-            return
-        if command.needs_password and not session.authenticated:
-            return
-        transaction = queued if command.name == "exec" else None
-        arguments = shown_arguments(argv, transaction, calls - 1)
-        log = self.state.statistics.slow_log
-        log.add(now_ms // 1000, time_us, arguments, session.address, session.name)
-
-    def reflects(self, session: Session, reply: Reply) -> bool:
-        """Whether the reply of the session's last command depends on data (S13.2).
-
-        It does not if the command is refused because the disk fails (S13.4), and, while commits
-        fail, if the command shows the region only: its figures tell why. No reply leaves before
-        the writes of its own connection are on disk, though CLIENT REPLY may suppress their
-        replies.
-        """
-        if not self.state.disk.error:
-            return True
-        if isinstance(reply, ErrorReply) and reply.reflects_nothing:
-            return False
-        if session.last_command not in self._without_data:
-            return True
-        return session.write_counter > self.state.disk.vector.get(self.region_id, 0)
-
-    def reply_position(self) -> int:
-        """The position that must be on disk before the replies made up to now may leave (S13.2).
-
-        0 if they may leave at once.
+        That is so if everything is on disk, and no work waits for ticks that continue it.
         """
         state = self.state
-        if not state.cached.is_always:
-            return 0
-        position = state.journal.next_position()
-        return position if position > state.disk.position else 0
+        waiting = state.waiting
+        keyspace = state.keyspace
+        return (
+            state.lifecycle.state == SERVING
+            and self.disk.is_all_in_commits()
+            and not waiting.waiters
+            and not waiting.reads.has_deadline(state.clock.steady_ms + within_ms)
+            and not (keyspace.acknowledgeable and state.peers.receiver_count)
+            and not keyspace.unseen.uncounted
+            and not keyspace.is_freeing()
+        )
 
-    # -- outputs
+    # -- the process
 
-    def take_replies(self) -> list[LateReply]:
-        """The replies of commands that had waited, in order."""
-        return self.state.outbox.take_replies()
-
-    def take_sessions_to_close(self) -> list[int]:
-        """The ids of the sessions to disconnect."""
-        return self.state.outbox.take_sessions_to_close()
-
-    def has_link_requests(self) -> bool:
-        """Whether `take_link_requests` has requests. Cheap, because it runs for each message."""
-        return bool(self.state.outbox.link_requests)
-
-    def take_link_requests(self) -> list[LinkRequest]:
-        """The requests of CRDT.LINK since the last call."""
-        return self.state.outbox.take_link_requests()
+    def has_urgent_output(self) -> bool:
+        """Whether to take an output before the next tick. Cheap: it runs after each event."""
+        return self.state.outbox.is_urgent()
 
     def take_sleep_ms(self) -> int:
         """DEBUG SLEEP: how long to block the process, in ms; 0 if not requested."""
@@ -269,155 +166,6 @@ class Engine(PeerCalls):
     def may_lose(self) -> bool:
         """Whether a client sent SHUTDOWN NOSAVE or FORCE: what cannot be written may be lost."""
         return self.state.outbox.shutdown_may_lose
-
-    def has_urgent_output(self) -> bool:
-        """Whether to take an output before the next tick. Cheap: it runs after each event."""
-        return self.state.outbox.is_urgent()
-
-    # -- time
-
-    def tick(self, now_ms: int) -> None:
-        """Handles time: time-outs of reads, deadlines of keys, start, recovery, collection."""
-        state = self.state
-        state.clock.read(now_ms)
-        for blocked in state.waiting.reads.take_timed_out(state.clock.steady_ms):
-            state.outbox.answer(blocked.session, NULL_ARRAY)
-        lifecycle = state.lifecycle
-        lifecycle.tick(state.members.others(), state.disk.vector, state.disk.has_salvage)
-        self._note_lifecycle()
-        if lifecycle.state in (RECOVERY, LOST) and state.waiting.for_start:
-            self._run_waiting()
-        state.stability.count(state.keyspace.vector)
-        state.stable_time()
-        rounds.keep_clock(state)
-        if state.peers.lags.is_due(state.clock.steady_ms):
-            state.note_lags()
-        hidden = self.upkeep.hide(state)
-        if state.writer.may_issue():
-            self.upkeep.work(state)
-        state.journal.end_unit()
-        state.contents.count_some(KEYS_PER_TICK, state.clock.now_ms)
-        state.keyspace.free_some(KEYS_PER_TICK)
-        if state.waiting.waiters:
-            rounds.answer_waiters(state)
-        self._settle()
-        if hidden and state.waiting.reads.by_key:
-            self._wake(hidden)
-
-    def is_quiet(self, within_ms: int) -> bool:
-        """Whether a tick in `within_ms` does the same as one at once, as far as others notice.
-
-        That is so if everything is on disk, and no work waits for ticks that continue it.
-        """
-        state = self.state
-        waiting = state.waiting
-        keyspace = state.keyspace
-        return (
-            state.lifecycle.state == SERVING
-            and self.is_all_in_commits()
-            and not waiting.waiters
-            and not waiting.reads.has_deadline(state.clock.steady_ms + within_ms)
-            and not (keyspace.acknowledgeable and state.peers.receiver_count)
-            and not keyspace.unseen.uncounted
-            and not keyspace.is_freeing()
-        )
-
-    # -- commits
-
-    def want_commit(self) -> None:
-        """Requests a commit of everything done up to now."""
-        self.state.schedule.commit_wanted = True
-
-    def want_clock_commit(self) -> None:
-        """Requests a commit, which brings only the clock to disk if there is nothing else."""
-        self.state.schedule.clock_wanted = True
-
-    def is_all_in_commits(self) -> bool:
-        """Whether everything done is in commits that are on disk."""
-        state = self.state
-        return (
-            state.disk.in_flight is None
-            and not state.disk.meta_changes
-            and state.journal.is_empty()
-        )
-
-    def unwritten(self) -> str:
-        """What a process that ends now has not on disk, with the cause; empty if nothing."""
-        state = self.state
-        if state.journal.next_position() <= state.disk.position:
-            return ""
-        own = state.members.region_id
-        effects = state.keyspace.vector.get(own, 0) - state.disk.vector.get(own, 0)
-        return (
-            f"its last changes could not be written: {state.disk.error}."
-            f" The effects of this region that are lost: {effects}"
-        )
-
-    def wants_commit(self, now_ms: int) -> bool:
-        """Whether to begin a commit now; never while one is under way.
-
-        Cheap: the driver asks after each event.
-        """
-        self.state.clock.read(now_ms)
-        return self.state.disk.in_flight is None and rounds.wants_commit(self.state)
-
-    def take_commit(self, now_ms: int) -> Optional[Commit]:
-        """The commit to write in one transaction; None if there is nothing to write.
-
-        The driver then reports `committed` or `commit_failed`.
-        """
-        state = self.state
-        state.clock.read(now_ms)
-        wants_clock = state.schedule.clock_wanted
-        commit = rounds.take_commit(state)
-        if commit is None and (wants_clock or state.disk.meta_changes):
-            # Without rows, the clock goes to disk as a meta row. So clocks fill no log.
-            clock_ms = state.clock.now_ms
-            state.disk.meta_changes["clock"] = b"%d" % clock_ms
-            vector, chains = dict(state.keyspace.vector), dict(state.keyspace.chains)
-            commit = Commit(state.journal.position, [], vector, chains, clock_ms)
-        if commit is not None:
-            state.disk.begin(commit)
-        return commit
-
-    def committed(self, now_ms: int) -> None:
-        """The commit under way is on disk."""
-        state = self.state
-        state.clock.read(now_ms)
-        state.disk.committed()
-        state.peers.delays.committed(state.disk.vector, self.region_id, now_ms, state.replication)
-        gossiping.answer_waiting(state)
-        gossiping.answer_from_disk(state)
-        state.outbox.release(state.disk.position)
-        if state.waiting.waiters:
-            rounds.answer_waiters(state)
-
-    def note_damage(self, text: str, meta: dict[str, bytes]) -> None:
-        """Damage was met on this region's disk. `meta` are rows for the next commit."""
-        self.state.disk.damage = text
-        self.state.disk.meta_changes.update(meta)
-
-    def commit_failed(self, error: str) -> None:
-        """The commit under way failed.
-
-        The region refuses writes until it succeeds. Clients that wait for it are disconnected
-        (S13.4).
-        """
-        self.state.disk.error = error
-        self.state.outbox.drop_held()
-
-    def transaction_took(self, kind: str, time_us: int) -> None:
-        """A transaction of this kind (commit, checkpoint) was on disk after this time."""
-        self.state.replication.disk_times[kind].observe(time_us)
-
-    def cut_block(self) -> None:
-        """Closes the open block, so that everything applied is in rows."""
-        self.state.journal.cut_block()
-
-    def checkpointed(self, position: int) -> None:
-        """A complete checkpoint on disk reflects all rows up to `position`."""
-        self.state.disk.checkpoint_position = position
-        self.state.disk.checkpoint_ms = self.state.clock.now_ms
 
     def set_process_facts(self, facts: dict[str, str]) -> None:
         """Takes the facts that only the process knows.

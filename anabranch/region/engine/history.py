@@ -30,7 +30,7 @@ from anabranch.crdt.scan import SAME_NAMES, Scan, words
 from anabranch.crdt.stream import NEVER
 from anabranch.crdt.vector import Dot, Vector, covers
 from anabranch.region.engine.replies import MapReply, Reply, flat_spans, flat_vector, place_reply
-from anabranch.region.engine.rows import BlockRow, RecordsRow, Row, SnapshotRow
+from anabranch.region.engine.rows import BlockRow, LogRow, RecordsRow, SnapshotRow
 
 # Most events that one reply holds.
 EVENTS_MAX: Final = 10_000
@@ -129,7 +129,7 @@ class History:
         """Takes the vector that the log reaches back to: it holds every effect after it."""
         self._floor = dict(floor)
 
-    def take(self, rows: list[Row]) -> bool:
+    def take(self, rows: list[LogRow]) -> bool:
         """Takes the next rows; returns whether more are wanted.
 
         Raises:
@@ -151,7 +151,9 @@ class History:
                 return False
         return True
 
-    def _tell(self, row: Row, source: int, command: bytes, kind: bytes, facts: list[Reply]) -> None:
+    def _tell(
+        self, row: LogRow, source: int, command: bytes, kind: bytes, facts: list[Reply]
+    ) -> None:
         self._keep(_Told(MapReply(_head(row, source, command, kind) + facts)))
 
     def _keep(self, told: Union[_Told, _ToldRun]) -> None:
@@ -252,7 +254,7 @@ class History:
 # -- the facts of one effect or record
 
 
-def _head(row: Row, source: int, command: bytes, kind: bytes) -> list[Reply]:
+def _head(row: LogRow, source: int, command: bytes, kind: bytes) -> list[Reply]:
     """The facts with which every event begins."""
     head: list[Reply] = [b"position", row.position, b"clock-ms", row.clock_ms]
     return [*head, b"source", source, b"command", command, b"kind", kind]

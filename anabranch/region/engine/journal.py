@@ -22,7 +22,7 @@ from anabranch.crdt.node import FOLLOWS
 from anabranch.crdt.stream import Stream
 from anabranch.crdt.vector import Vector
 from anabranch.region.engine.clock import EngineClock
-from anabranch.region.engine.rows import BlockRow, ClockRow, Commit, RecordsRow, Row, SnapshotRow
+from anabranch.region.engine.rows import BlockRow, ClockRow, Commit, LogRow, RecordsRow, SnapshotRow
 
 # Memory of a row beside its body, estimated.
 _ROW_OVERHEAD_BYTES: Final = 64
@@ -39,10 +39,11 @@ class Journal:
         # Position of the last row made.
         self.position = position
         # Rows that are in no commit yet, and their bytes.
-        self.rows: list[Row] = []
+        self.rows: list[LogRow] = []
         self.bytes = 0
         self.block_max_bytes = 1 << 20
-        self._writer: Optional[BlockWriter] = None
+        # The open block, if it has effects.
+        self.writer: Optional[BlockWriter] = None
         self._records = BytesWriter()
         # Keys of these records.
         self._in_records = Named()
@@ -74,20 +75,20 @@ class Journal:
             writer.mark(b"")
 
     def _open(self) -> BlockWriter:
-        writer = self._writer
+        writer = self.writer
         if writer is None:
             self._in_mark = False
             keyspace = self.keyspace
             limits = keyspace.limits
             first = keyspace.vector.get(keyspace.region_id, 0) + 1
-            writer = self._writer = BlockWriter(
+            writer = self.writer = BlockWriter(
                 keyspace.region_id, first, limits.max_entries, limits.max_bytes
             )
         return writer
 
     def add(self, stream: Stream, ms: int, seq: int, names: bytes, values: bytes) -> int:
         """Issues a plain add with the ID `ms`-`seq`, the hot path. Returns its counter."""
-        writer = self._writer
+        writer = self.writer
         if writer is None:
             writer = self._open()
         keyspace = self.keyspace
@@ -101,25 +102,26 @@ class Journal:
         self.effects_issued += 1
         return counter
 
-    def add_like(
-        self, stream: Stream, ms: int, seq: int, names: bytes, data: bytes, count: int
-    ) -> None:
-        """Issues a run of adds (`crdt/adds.py`), which follow the add `ms`-`seq` just issued."""
-        writer = self._writer
-        if writer is None:
-            writer = self._open()
+    def add_like(self, stream: Stream, ms: int, seq: int, names: bytes, data: bytes) -> None:
+        """Issues a run of adds (`crdt/adds.py`), which follow the add `ms`-`seq` just issued.
+
+        A block that becomes large is cut between two of its packed nodes.
+        """
+        writer = self._open()
         if writer.is_marked:
             # A trim by the add before them has a mark.
             writer.mark(b"")
         keyspace = self.keyspace
         adds = Adds(names, data, ms, seq, writer.last)
         while adds.is_left:
+            writer = self._open()
             piece, opened = apply.add_some(keyspace, stream, adds)
             if opened:
                 writer.end_run()
             writer.add_piece(stream.key, piece)
-        keyspace.vector[keyspace.region_id] = writer.last
-        self.effects_issued += count
+            keyspace.vector[keyspace.region_id] = writer.last
+            self.effects_issued += piece.count
+            self.end_unit()
 
     def add_idempotent(
         self, stream: Stream, ms: int, seq: int, names: bytes, values: bytes, pid: bytes, iid: bytes
@@ -174,22 +176,17 @@ class Journal:
 
     def end_unit(self) -> None:
         """Ends a unit, a command or a MULTI (S1.2). A large block is cut here."""
-        if self._writer is not None and self._writer.size() >= self.block_max_bytes:
+        if self.writer is not None and self.writer.size() >= self.block_max_bytes:
             self.cut_block()
 
     # -- rows
 
     def has_open(self) -> bool:
-        return self._writer is not None or len(self._records) > 0
-
-    def open_block(self) -> Optional[Block]:
-        """The open block as it stands, for observers; None if it has no effects."""
-        writer = self._writer
-        return None if writer is None or writer.is_empty() else writer.so_far()
+        return self.writer is not None or len(self._records) > 0
 
     def is_empty(self) -> bool:
         """Whether everything is in commits, on disk or under way."""
-        return not self.rows and self._writer is None and len(self._records) == 0
+        return not self.rows and self.writer is None and len(self._records) == 0
 
     def clock_of_next_commit(self) -> Optional[int]:
         """The lowest clock that a commit made from now on can carry (S10.2).
@@ -201,30 +198,27 @@ class Journal:
         return self.rows[-1].clock_ms if self.rows else None
 
     def pending_bytes(self) -> int:
-        return (
-            self.bytes + len(self._records) + (0 if self._writer is None else self._writer.size())
-        )
+        return self.bytes + len(self._records) + (0 if self.writer is None else self.writer.size())
 
     def next_position(self) -> int:
         """The last position of a commit made now."""
         return (
-            self.position
-            + (1 if self._writer is not None else 0)
-            + (1 if len(self._records) else 0)
+            self.position + (1 if self.writer is not None else 0) + (1 if len(self._records) else 0)
         )
 
     def cut_block(self) -> None:
         """Makes a row of the open block, and one of the local records made while it was open."""
         keyspace = self.keyspace
-        writer = self._writer
+        writer = self.writer
         if writer is not None:
-            self._writer = None
+            writer.end_run()
             body = writer.body()
             chain = chain_after(keyspace.chain(keyspace.region_id), body)
             keyspace.chains[keyspace.region_id] = chain
             block = Block(writer.origin, writer.first, writer.last, body, chain)
             row = BlockRow(self.position + 1, self.clock.now_ms, block, 0, writer.named)
             self._push(row, len(body))
+            self.writer = None
         if len(self._records):
             records = self._records.getvalue()
             named, self._in_records = self._in_records, Named()
@@ -249,7 +243,7 @@ class Journal:
         """Makes a row that carries only the clock to the disk."""
         self._push(ClockRow(self.position + 1, self.clock.now_ms), 0)
 
-    def _push(self, row: Row, size: int) -> None:
+    def _push(self, row: LogRow, size: int) -> None:
         self.position = row.position
         self.keyspace.position = row.position
         self.bytes += size + _ROW_OVERHEAD_BYTES

@@ -50,8 +50,11 @@ class Outbox:
         self.sleep_ms = 0
 
     def answer(self, session: Session, reply: Reply) -> None:
-        """Sends a waiting session its reply, unless CLIENT REPLY suppresses it."""
-        session.waiting = False
+        """Sends a waiting session its reply, unless CLIENT REPLY suppresses it.
+
+        The session waits until the reply is taken, so that no command after it is answered first.
+        """
+        session.waiting = True
         if session.reply_mode != "on":
             if session.reply_mode != "off":
                 session.reply_mode = "on"
@@ -87,6 +90,8 @@ class Outbox:
         if not self.replies:
             return []
         replies, self.replies = self.replies, []
+        for late in replies:
+            late.session.waiting = False
         return replies
 
     def take_sessions_to_close(self) -> list[int]:

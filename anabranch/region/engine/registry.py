@@ -6,6 +6,7 @@ from anabranch.region.engine.commands import (
     acl,
     adding,
     bulk_reading,
+    claiming,
     client,
     configuration,
     connection,
@@ -19,6 +20,7 @@ from anabranch.region.engine.commands import (
     operating,
     pending,
     reading,
+    removing,
     replication,
     server,
     slow_commands,
@@ -36,10 +38,12 @@ def commands() -> dict[bytes, Command[EngineState]]:
     """Every command by its name in upper case."""
     rows = [
         adding.COMMANDS,
+        removing.COMMANDS,
         reading.COMMANDS,
         groups.COMMANDS,
         group_reading.COMMANDS,
         pending.COMMANDS,
+        claiming.COMMANDS,
         stream_info.COMMANDS,
         keys.COMMANDS,
         objects.COMMANDS,

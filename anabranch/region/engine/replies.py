@@ -2,7 +2,7 @@
 
 A reply is one of: `None` (null), `int`, `float` (RESP3 double, RESP2 bulk string), `bool` (RESP3
 boolean, RESP2 1/0), `bytes` (bulk string), `list` (array of replies), or one of the classes below.
-Command handlers choose the type, never the bytes.
+Command handlers choose the type, never the bytes. Only `AddedIds` stands for several replies.
 """
 
 from __future__ import annotations
@@ -99,6 +99,15 @@ class PendingReply:
         return rows
 
 
+class AddedIds:
+    """The replies to `count` adds: IDs of one ms, at intervals of `SEQ_STRIDE`, as bulk strings."""
+
+    def __init__(self, ms: int, first_seq: int, count: int) -> None:
+        self.ms: Final = ms
+        self.first_seq: Final = first_seq
+        self.count: Final = count
+
+
 class VerbatimText:
     """A RESP3 verbatim string of type ``txt``; RESP2 a bulk string."""
 
@@ -107,7 +116,7 @@ class VerbatimText:
 
 
 class ReplyLater:
-    """Not a reply: the reply follows through `Engine.take_replies`.
+    """Not a reply: the reply follows through `ClientCalls.take_replies`.
 
     A blocked command returns it, and a command that waits for a commit.
     """
@@ -131,6 +140,7 @@ Reply = Union[
     SetReply,
     EntriesReply,
     PendingReply,
+    AddedIds,
     VerbatimText,
     ReplyLater,
     NoReply,

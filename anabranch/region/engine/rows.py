@@ -15,7 +15,7 @@ from anabranch.crdt.vector import Vector
 
 
 @mypyc_attr(acyclic=True)
-class Row:
+class LogRow:
     """The common part of all rows. `clock_ms` is the region's clock when it was made (S10.2)."""
 
     def __init__(self, position: int, clock_ms: int) -> None:
@@ -24,7 +24,7 @@ class Row:
 
 
 @mypyc_attr(acyclic=True)
-class KeyedRow(Row):
+class KeyedRow(LogRow):
     """The common part of the rows that change keys.
 
     `named` are these keys and the IDs of their entries; None for a row that was read from the disk.
@@ -64,7 +64,7 @@ class RecordsRow(KeyedRow):
 
 
 @mypyc_attr(acyclic=True)
-class SnapshotRow(Row):
+class SnapshotRow(LogRow):
     """A snapshot from the region `source` that was joined here (S11.2).
 
     Its chunks are stored, so that a start can join it again.
@@ -80,7 +80,7 @@ class SnapshotRow(Row):
 
 
 @mypyc_attr(acyclic=True)
-class ClockRow(Row):
+class ClockRow(LogRow):
     """A row without content: it carries only the clock to the disk."""
 
 
@@ -93,7 +93,7 @@ class Commit:
     def __init__(
         self,
         position: int,
-        rows: list[Row],
+        rows: list[LogRow],
         vector: Vector,
         chains: dict[int, bytes],
         clock_ms: int,

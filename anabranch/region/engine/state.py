@@ -191,6 +191,11 @@ class EngineState:
             self.stability.time.id_floor_ms = clock_ms
             self.disk.meta_changes["id_floor"] = b"%d" % clock_ms
 
+    def is_taken_from(self, source: int) -> bool:
+        """Whether blocks and snapshots of a peer are taken: its link is up, and it is not lost."""
+        status = self.peers.by_id.get(source)
+        return status is None or not (status.is_down or self.members.by_id[source].lost)
+
     # -- the disk
 
     def note_life(self) -> None:

@@ -1,31 +1,27 @@
-"""What the engine is, and what follows each of its steps.
+"""What follows each step of the engine.
 
-A step is a command, a merge, a join or a tick. After it conflicts are settled (S9.2), and readers
-wake whose keys have changed. A change of the lifecycle (S13.6, S13.7) has consequences of its own.
+A step is a batch of commands, a merge, a join or a tick. After it conflicts are settled (S9.2), and
+readers wake whose keys have changed. A change of the lifecycle (S13.6, S13.7) has consequences of
+its own.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from anabranch.crdt.keyspace import Keyspace
-from anabranch.crdt.vector import Vector
 from anabranch.region.engine import dispatch, idempotency
+from anabranch.region.engine.batch import Batch
 from anabranch.region.engine.lifecycle import SERVING
-from anabranch.region.engine.members import Member
-from anabranch.region.engine.questions import Questions
 from anabranch.region.engine.replies import REPLY_LATER, ErrorReply, Reply, ReplyLater
 from anabranch.region.engine.session import Session
-from anabranch.region.engine.settings import Settings
 from anabranch.region.engine.state import EngineState
-from anabranch.region.engine.statistics import CommandStatistics
 from anabranch.region.engine.table import Command
 from anabranch.region.engine.upkeep import Upkeep
 from anabranch.region.engine.writer import NotYet
 
 
 class Steps:
-    """The part of the engine that all its calls share: its state, and the end of each step."""
+    """The execution of commands, and the end of each step, which all calls share."""
 
     def __init__(self, state: EngineState) -> None:
         self.state: Final = state
@@ -38,99 +34,33 @@ class Steps:
             for name in stream.group_names():
                 state.keyspace.acknowledgeable[(stream.key, name)] = None
         state.lifecycle.tick(state.members.others(), state.disk.vector, state.disk.has_salvage)
-        self._note_lifecycle()
+        self.note_lifecycle()
 
-    # -- properties
+    def dispatch(self, session: Session, batch: Batch) -> tuple[list[Reply], int]:
+        """Runs the commands of a batch as units (S1.2); see `ClientCalls.execute_batch`.
 
-    @property
-    def cluster(self) -> str:
-        return self.state.members.cluster
-
-    @property
-    def region_id(self) -> int:
-        return self.state.members.region_id
-
-    @property
-    def name(self) -> str:
-        return self.state.members.name
-
-    @property
-    def members(self) -> dict[int, Member]:
-        """The members by region_id."""
-        return self.state.members.by_id
-
-    @property
-    def settings(self) -> Settings:
-        return self.state.settings
-
-    @property
-    def keyspace(self) -> Keyspace:
-        return self.state.keyspace
-
-    @property
-    def life(self) -> int:
-        """The number of this region's life (S1.3)."""
-        return self.state.lifecycle.life
-
-    @property
-    def vector(self) -> Vector:
-        """The vector of all effects applied here, committed or not."""
-        return self.state.keyspace.vector
-
-    @property
-    def disk_vector(self) -> Vector:
-        """The vector of all effects on this region's disk."""
-        return self.state.disk.vector
-
-    @property
-    def disk_chains(self) -> dict[int, bytes]:
-        """The chain values at `disk_vector` (S13.5)."""
-        return self.state.disk.chains
-
-    @property
-    def collected(self) -> Vector:
-        """All that was stable when this region collected, or joined from snapshots (S6.2)."""
-        return self.state.keyspace.collected
-
-    @property
-    def committed_position(self) -> int:
-        """The position of the last row on disk."""
-        return self.state.disk.position
-
-    @property
-    def questions(self) -> Questions:
-        """The questions of clients to the log on disk."""
-        return self.state.waiting.questions
-
-    @property
-    def statistics(self) -> CommandStatistics:
-        """Counters of commands, and their times."""
-        return self.state.statistics
-
-    # -- a command
-
-    def _dispatch(self, session: Session, argv: list[bytes]) -> Reply:
-        """Runs a command as a unit (S1.2), unless `dispatch.admit` already returned its reply."""
+        A command to which `dispatch.admit` already returned the reply is not run.
+        """
         state = self.state
-        admitted = dispatch.admit(state, session, argv)
+        admitted = dispatch.admit(state, session, batch.first)
         if not isinstance(admitted, Command):
-            return admitted
+            return [admitted], 1
         issued = state.journal.effects_issued
         try:
-            reply = dispatch.run(state, admitted, session, argv)
+            replies, taken = dispatch.run_batch(state, admitted, session, batch)
         except NotYet:
             session.waiting = True
-            state.waiting.for_start.append((session, argv))
-            return REPLY_LATER
+            state.waiting.for_start.append((session, batch.first))
+            return [REPLY_LATER], 1
         if state.journal.effects_issued != issued:
-            session.write_counter = state.keyspace.vector.get(self.region_id, 0)
+            session.write_counter = state.keyspace.vector.get(state.members.region_id, 0)
             state.journal.end_unit()
-        self._settle()
-        return reply
+        self.settle()
+        return replies, taken
 
     # -- after every step
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Handles the changes of a step: conflicts (S9.2), the lists of upkeep, blocked readers."""
         state = self.state
         changes = state.keyspace.changes
@@ -146,12 +76,19 @@ class Steps:
             changes.changed_keys.clear()
         if state.waiting.reads.by_key:
             gone = [key for key, _ in changes.dropped_groups]
-            self._wake([*changes.added_keys, *gone, *changes.deadlines])
+            self.wake([*changes.added_keys, *gone, *changes.deadlines])
         changes.added_keys.clear()
         changes.dropped_groups.clear()
         changes.deadlines.clear()
 
-    def _wake(self, keys: list[bytes]) -> None:
+    def after_merge(self) -> None:
+        """A merge or a join has ended, perhaps with an error of the peer."""
+        self.note_lifecycle()
+        self.state.stability.count(self.state.keyspace.vector)
+        self.settle()
+        self.state.journal.end_unit()
+
+    def wake(self, keys: list[bytes]) -> None:
         """Runs the reads that wait for these keys again, in the order in which they blocked."""
         state = self.state
         reads = state.waiting.reads
@@ -168,7 +105,7 @@ class Steps:
                 state.statistics.count_error(reply)
             state.outbox.answer(session, reply)
 
-    def _note_lifecycle(self) -> None:
+    def note_lifecycle(self) -> None:
         """Handles what was heard of lives, and a change of the lifecycle (S9.2, S13.7).
 
         When the region begins to serve, it first issues the removals that it owes, then runs the
@@ -194,13 +131,13 @@ class Steps:
         idempotency.remove_all_losers(state)
         state.keyspace.changes.pairs = []
         state.journal.end_unit()
-        self._run_waiting()
+        self.run_waiting()
 
-    def _run_waiting(self) -> None:
+    def run_waiting(self) -> None:
         """Runs the commands that waited for the start: they may issue effects, or are refused."""
         for session, argv in self.state.waiting.take_for_start():
             session.waiting = False
-            reply = self._dispatch(session, argv)
+            reply = self.dispatch(session, Batch(argv))[0][0]
             if isinstance(reply, ErrorReply):
                 self.state.statistics.count_error(reply)
             if not isinstance(reply, ReplyLater):

@@ -5,16 +5,21 @@ Dispatch, COMMAND, COMMAND DOCS and the users' documentation derive from the tab
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Generic, Optional, TypeVar
 
+from anabranch.region.engine.batch import Packed, Shape
 from anabranch.region.engine.replies import Reply
 from anabranch.region.engine.session import Session
 
 # The type of the state that handlers use: `state.EngineState`, which this module does not import.
 State = TypeVar("State")
 Handler = Callable[[State, Session, list[bytes]], Reply]
-ManyHandler = Callable[[State, Session, list[bytes], list[bytes]], list[Reply]]
+# It gets the first command of a batch and those after it.
+BatchHandler = Callable[[State, Session, list[bytes], Packed], tuple[list[Reply], int]]
+
+# So many commands follow the first one of a batch at most.
+BATCH_MAX: Final = 32
 
 # Treatment of a command inside MULTI.
 IS_QUEUED: Final = "is queued"
@@ -50,6 +55,20 @@ class Keys:
         return self.first > 0 or self.keyword != b""
 
 
+class Kind(Generic[State]):
+    """A kind of batch: the shape of its commands, and the handler that executes them.
+
+    The handler returns the replies, in order, and how many commands it has taken, the first one at
+    least. Those that it leaves come again as a batch of their own. It raises `CommandError` only if
+    it has executed none; that is the reply of the first one. Limits are checked once for all of
+    them, as for the commands of a transaction.
+    """
+
+    def __init__(self, shape: Shape, execute: BatchHandler[State]) -> None:
+        self.shape: Final = shape
+        self.execute: Final = execute
+
+
 class Documentation:
     """The texts of a command in COMMAND DOCS and in the users' documentation."""
 
@@ -71,10 +90,8 @@ class Command(Generic[State]):
     command whose reply shows the region, its settings, links and figures, and no data: while
     commits fail, the reply does not wait for one (S13.4). A command with `subcommands` is a
     container: its second word selects the subcommand, and all of them show data, or none. `many`
-    executes a command together with commands that a client sent after it, and that differ from it
-    in their last word only: it gets these words, and returns the replies of as many of the commands
-    as it executed, of the first at least. The others are executed by `handler`. Limits are checked
-    once for all of them, as for the commands of a transaction.
+    are the kinds of batches that begin with the command; a command of no kind is executed alone, by
+    `handler`.
     """
 
     def __init__(
@@ -98,13 +115,13 @@ class Command(Generic[State]):
         changes_local_state: bool = False,
         shows_data: bool = True,
         subcommands: Optional[list[Command[State]]] = None,
-        many: Optional[ManyHandler[State]] = None,
+        many: Sequence[Kind[State]] = (),
     ) -> None:
         self.name: Final = name
         self.arity: Final = arity
         self.flags: Final = flags.split()
         self.handler: Final = handler
-        self.many: Final = many
+        self.many: Final = list(many)
         self.is_write: Final = "write" in self.flags
         self.needs_password: Final = "no_auth" not in self.flags
         self.issues_effects: Final = self.is_write and not changes_local_state

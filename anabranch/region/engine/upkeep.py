@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from anabranch.crdt.apply import collect, collect_flush
+from anabranch.crdt.collecting import collect, collect_flush
 from anabranch.crdt.effects import RemoveObserved
 from anabranch.crdt.stream import Stream
 from anabranch.crdt.vector import Dot, dot_order, includes, raise_to

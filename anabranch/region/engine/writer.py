@@ -14,7 +14,6 @@ from anabranch.crdt.effects import Effect, RemoveObserved, SetDeadline
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.local import LocalRecord
 from anabranch.crdt.stream import NEVER, Stream
-from anabranch.region.engine.adds import RunOfAdds
 from anabranch.region.engine.clock import EngineClock
 from anabranch.region.engine.commit_schedule import CommitSchedule
 from anabranch.region.engine.disk import DiskState
@@ -58,8 +57,6 @@ class Writer:
         # The current command or transaction passed the check for room. Later checks are skipped, so
         # that its own writes cannot get it refused half-way (S14).
         self._had_room = False
-        # The adds that follow each other without anything between them.
-        self.run: Final = RunOfAdds(journal, cached)
         # Commands refused because too many bytes waited for the disk.
         self.room_refused = 0
 

@@ -7,7 +7,9 @@ Reading order:
 - `server`: the client sockets on asyncio.
 - `http`: the HTTP server of /metrics, /health and /ready.
 - `database`: what a region asks of SQLite.
-- `sql_thread`: a connection to SQLite with a thread of its own.
+- `sql_errors`: what a failure of SQLite means to a region.
+- `sql_thread`: the connection that writes, with a thread of its own.
+- `sql_connections`: the connections that the database needs, and those to real files.
 - `log_answers`: answers to questions about the log on disk.
 - `data_files`: the database as a file: its identity, its mark, its write-ahead log.
 - `stored_identity`: the identity in a data directory, read without changing it.

@@ -13,7 +13,7 @@ from anabranch.crdt.block import Block
 from anabranch.crdt.encoding import Malformed, Reader
 from anabranch.crdt.vector import Vector
 from anabranch.region.engine.errors import Damaged
-from anabranch.region.engine.rows import Row
+from anabranch.region.engine.rows import LogRow
 from anabranch.region.storage import loading, log, salvage
 from anabranch.region.storage.salvage import IndexEntry, gap, is_gap
 from anabranch.region.storage.schema import IDENTITY_ROWS, STATE_ROWS
@@ -107,7 +107,7 @@ class DamagedLog:
     def _index(self) -> Iterator[IndexEntry]:
         return iter(self._database.execute(_INDEX))
 
-    def _sound_rows(self, table: str) -> Iterator[Row]:
+    def _sound_rows(self, table: str) -> Iterator[LogRow]:
         """The sound rows of a table, by ascending position."""
         sql = f"SELECT {log.COLUMNS} FROM {table} WHERE position > ? ORDER BY position"
         after, step = 0, 0

@@ -1,6 +1,7 @@
 """The connections to SQLite (S13.1): they run the SQL of `region.storage`.
 
-This module makes no decisions. One connection writes and one reads, each with a thread of its own.
+This module makes no decisions. One connection writes (`SqlThread`) and one reads (aiosqlite), each
+with a thread of its own.
 """
 
 from __future__ import annotations
@@ -8,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final, Optional, Protocol
+from typing import Any, Final, Optional
 
 from anabranch.crdt.encoding import Malformed, Reader
 from anabranch.crdt.idempotency import PairLimits
@@ -19,9 +20,10 @@ from anabranch.crdt.vector import raise_to
 from anabranch.region.driver.work import LogQuestion
 from anabranch.region.engine.errors import Damaged, StorageError
 from anabranch.region.engine.rows import SnapshotRow
-from anabranch.region.live.data_files import DataFiles, read_only_uri
+from anabranch.region.live.data_files import DataFiles
 from anabranch.region.live.log_answers import LogAnswers
-from anabranch.region.live.sql_thread import Done, Group, SqlThread
+from anabranch.region.live.sql_connections import Connector, LiveConnector, SqlReader, SqlWriter
+from anabranch.region.live.sql_errors import storage_error
 from anabranch.region.storage import loading, log, salvage, schema
 from anabranch.region.storage.key_loading import load_keys
 from anabranch.region.storage.loading import Stored
@@ -32,62 +34,36 @@ FILE_NAME: Final = "region.sqlite"
 _READ_BYTES: Final = 4 << 20
 _CHECK: Final = "PRAGMA integrity_check(3)"
 _IS_SOUND: Final = "ok"
-# Primary result codes of SQLite that tell of damage: the statement meets another schema than the
-# one that was made (1, while the file is opened or loaded), a tree is wrong (11), no database (26).
-_DAMAGE_CODES: Final = frozenset({1, 11, 26})
-# Those of files that cannot be written: read-only (8), I/O error (10), full (13), no file (14).
-_WRITE_CODES: Final = frozenset({8, 10, 13, 14})
-# The module sqlite3 met a text that is none, without a code of SQLite: the type of a value changed.
-_NO_TEXT: Final = "Could not decode to UTF-8"
 
-
-class SqlConnection(Protocol):
-    """A connection that begins no transaction by itself, as `SqlThread`."""
-
-    async def execute_fetchall(self, sql: str, parameters: Any = ()) -> Iterable[Any]: ...
-
-    async def transact(self, groups: Sequence[Group]) -> None: ...
-
-    def begin_transaction(self, groups: Sequence[Group], done: Done) -> None: ...
-
-    async def close(self) -> None: ...
-
-
-Connect = Callable[[Path, bool], Awaitable[SqlConnection]]
-"""(file, read only) → a connection."""
 
 Written = Callable[[Optional[BaseException]], None]
 """Takes the error of a write: None if the statements are on disk."""
-
-
-async def _connect(path: Path, reads_only: bool) -> SqlConnection:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    connection = SqlThread()
-    await connection.open(read_only_uri(path) if reads_only else str(path), reads_only)
-    return connection
 
 
 class Database:
     """One region's database.
 
     Methods raise `StorageError` when the file cannot be opened, read or written, or when its
-    contents are invalid, and its subclass `Damaged` when bytes have changed. `connect` opens a
-    connection; the simulator passes its own. Without `files` there are no checks of the files as
-    such: a file that was put back is not recognised, as after a rollback of the whole volume.
+    contents are invalid, and its subclass `Damaged` when bytes have changed. Without `files` there
+    are no checks of the files as such: a file that was put back is not recognised, as after a
+    rollback of the whole volume.
     """
 
     def __init__(
-        self, directory: Path, connect: Connect = _connect, files: Optional[DataFiles] = None
+        self,
+        directory: Path,
+        connector: Optional[Connector] = None,
+        files: Optional[DataFiles] = None,
     ) -> None:
         self.path: Final = directory / FILE_NAME
         # What is damaged in the write-ahead log as it was found; empty if it was sound.
         self.wal_damage = ""
-        self._connect: Final = connect
+        self._connector: Final = connector or LiveConnector()
         self._files: Final = files
         # How the open files are no longer those at their paths; empty if they are.
         self._lost = ""
-        self._writer: Optional[SqlConnection] = None
-        self._reader: Optional[SqlConnection] = None
+        self._writer: Optional[SqlWriter] = None
+        self._reader: Optional[SqlReader] = None
         self.log: Final = LogAnswers(self._read)
 
     # -- opening
@@ -102,13 +78,13 @@ class Database:
         if self._files is not None:
             self.wal_damage = await asyncio.to_thread(self._files.wal_damage)
         try:
-            self._writer = await self._connect(self.path, False)
+            self._writer = await self._connector.writer(self.path)
             for pragma in schema.PRAGMAS:
                 await self._writer.execute_fetchall(pragma)
             for table in schema.TABLES:
                 await self._writer.execute_fetchall(table)
             await self._upgrade()
-            self._reader = await self._connect(self.path, True)
+            self._reader = await self._connector.reader(self.path)
             rows = list(await self._writer.execute_fetchall("SELECT name, value, sum FROM meta"))
             if not rows and self._files is not None:
                 # The file is new, and will be written to, or it has lost its rows.
@@ -116,7 +92,7 @@ class Database:
             if self._files is not None:
                 self._files.opened()
         except (sqlite3.Error, OSError) as error:
-            raise _failure(f"cannot open {self.path}", error) from error
+            raise storage_error(f"cannot open {self.path}", error) from error
         return loading.read_meta(rows)
 
     async def open_read_only(self) -> dict[str, bytes]:
@@ -127,11 +103,11 @@ class Database:
             StorageError: The file cannot be opened.
         """
         try:
-            self._reader = await self._connect(self.path, True)
+            self._reader = await self._connector.reader(self.path)
             self._require_sound(await self._read(_CHECK, ()))
             return loading.read_meta(await self._read("SELECT name, value, sum FROM meta", ()))
         except (sqlite3.Error, OSError) as error:
-            raise _failure(f"cannot open {self.path}", error) from error
+            raise storage_error(f"cannot open {self.path}", error) from error
 
     async def damaged_rows(self) -> AsyncIterator[str]:
         """Reads every row of the log and the salvage; yields what is damaged in them, in words.
@@ -211,7 +187,7 @@ class Database:
             await self._replay(stored)
             rows, size_bytes, effects = next(iter(await self._read(log.SIZE, ())))
         except sqlite3.Error as error:
-            raise _failure(f"cannot read {self.path}", error) from error
+            raise storage_error(f"cannot read {self.path}", error) from error
         stored.log_size = LogSize(rows, size_bytes, effects)
         self.log.members = members
         floor = meta.get("log_floor")
@@ -320,7 +296,7 @@ class Database:
         try:
             return bool(next(iter(await self._read(salvage.HAS_SALVAGE, ())))[0])
         except sqlite3.Error as error:
-            raise _failure(f"cannot read {self.path}", error) from error
+            raise storage_error(f"cannot read {self.path}", error) from error
 
     async def salvage_figures(self, own: int) -> tuple[int, int]:
         """The number of blocks in the salvage, and the highest counter of the effects of `own`.
@@ -331,7 +307,7 @@ class Database:
         try:
             ((blocks, last),) = await self._read(salvage.FIGURES, (own,))
         except sqlite3.Error as error:
-            raise _failure(f"cannot read {self.path}", error) from error
+            raise storage_error(f"cannot read {self.path}", error) from error
         return blocks, last
 
     # -- writing
@@ -383,21 +359,7 @@ class Database:
         except Malformed as error:
             raise Damaged(f"a row of the log is damaged: {error}") from error
         except sqlite3.Error as error:
-            raise _failure("the log", error) from error
-
-
-def cannot_write(error: BaseException) -> bool:
-    """Whether an error, or its cause, is that SQLite could not write a file."""
-    found = error if isinstance(error, sqlite3.Error) else error.__cause__
-    return getattr(found, "sqlite_errorcode", 0) & 0xFF in _WRITE_CODES
-
-
-def _failure(what: str, error: Exception) -> StorageError:
-    """The error to raise for one of SQLite or the file system, met while the file is loaded."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    is_damage = code in _DAMAGE_CODES or _NO_TEXT in str(error)
-    kind = Damaged if is_damage else StorageError
-    return kind(f"{what}: {error}")
+            raise storage_error("the log", error) from error
 
 
 def _grouped(statements: Sequence[schema.Statement]) -> list[tuple[str, list[tuple[object, ...]]]]:

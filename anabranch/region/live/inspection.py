@@ -26,7 +26,8 @@ from anabranch.region.live.data_files import (
     read_only_uri,
     write_problem,
 )
-from anabranch.region.live.database import FILE_NAME, Database, cannot_write
+from anabranch.region.live.database import FILE_NAME, Database
+from anabranch.region.live.sql_errors import cannot_write
 from anabranch.region.live.starting import replay_limits, stored_members
 from anabranch.region.storage import loading, schema
 from anabranch.region.storage.schema import IDENTITY_ROWS

@@ -29,8 +29,9 @@ from anabranch.region.engine.settings import Settings
 from anabranch.region.engine.state import EngineState
 from anabranch.region.live import process_facts, starting
 from anabranch.region.live.data_files import DataFiles, write_problem
-from anabranch.region.live.database import FILE_NAME, Database, cannot_write
+from anabranch.region.live.database import FILE_NAME, Database
 from anabranch.region.live.server import Server
+from anabranch.region.live.sql_errors import cannot_write
 from anabranch.region.live.stored_identity import check_writable, read_identity
 from anabranch.region.live.system_clock import SystemClock
 from anabranch.region.live.ticker import QUIET_MS, Ticker
@@ -115,7 +116,7 @@ class Region:
             "region %s (%d) of cluster %s takes clients on %s",
             engine.name,
             engine.region_id,
-            engine.cluster,
+            engine.peers.cluster,
             config.resp,
         )
 
@@ -129,7 +130,7 @@ class Region:
             self.driver.stop()
             self.stepped()
             await self._has_stopped.wait()
-            self.unwritten = self.driver.engine.unwritten()
+            self.unwritten = self.driver.engine.disk.unwritten()
         self._ticker.stop()
         await self.server.close()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""A connection to SQLite with a thread of its own, for asyncio.
+"""The connection to SQLite that writes, with a thread of its own, for asyncio.
 
 The thread does what is asked for, one request after the other. A request is handed over once, there
 and back: after each time that the thread has left the interpreter, to wait for a request or for the
@@ -77,11 +77,11 @@ class SqlThread:
         self._thread: Final = Thread(target=self._run, name="sqlite", daemon=True)
         self._thread.start()
 
-    async def open(self, database: str, is_uri: bool) -> None:
+    async def open(self, database: str) -> None:
         """Opens a file. The connection begins no transaction by itself."""
 
         def connect() -> None:
-            self._plain = sqlite3.connect(database, uri=is_uri, isolation_level=None)
+            self._plain = sqlite3.connect(database, isolation_level=None)
 
         try:
             await self._ask(connect)

@@ -10,10 +10,11 @@ from typing import Final, Optional
 
 from anabranch.crdt.idempotency import NO_LIMIT, PairLimits
 from anabranch.crdt.region_log import NodeLimits
-from anabranch.region.config import ConfigError, RegionConfig, listed_members
+from anabranch.region.config import RegionConfig
 from anabranch.region.driver.clock import Clock
-from anabranch.region.driver.driver import Driver, TurnLimits
+from anabranch.region.driver.driver import Driver
 from anabranch.region.driver.effect_log import EffectLog
+from anabranch.region.driver.turn_limits import TurnLimits
 from anabranch.region.engine import registry
 from anabranch.region.engine.clock import EngineClock
 from anabranch.region.engine.engine import Engine
@@ -26,6 +27,7 @@ from anabranch.region.engine.stable_time import StableTime
 from anabranch.region.engine.state import EngineState
 from anabranch.region.live.data_files import missing_commits
 from anabranch.region.live.database import Database
+from anabranch.region.option_values import ConfigError, listed_members
 from anabranch.region.storage import loading, schema
 from anabranch.region.storage.checkpoint import Checkpointer
 
@@ -225,9 +227,9 @@ async def start(
     state.lifecycle.call_lost(_called_lost_by(meta))
     state.disk.note_salvage(begun.recovery > 0 and await database.has_salvage())
     engine = make_engine(state)
-    engine.checkpointed(stored.replay_from)
+    engine.disk.checkpointed(stored.replay_from)
     limits = limits or TurnLimits()
-    engine.limit_preparation(limits.cut_weight)
+    engine.peers.snapshots.limit_preparation(limits.cut_weight)
     slice_max_bytes = settings.integer("crdt-slice-max-bytes")
     checkpointer = Checkpointer(
         stored.numbers,

@@ -12,10 +12,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final, Optional
 
-from anabranch.region.config import ConfigError, parse_members
 from anabranch.region.engine.errors import Damaged, StorageError
 from anabranch.region.live.data_files import MARK_NAME, read_only_uri
 from anabranch.region.live.database import FILE_NAME
+from anabranch.region.option_values import ConfigError, parse_members
 from anabranch.region.storage.schema import IDENTITY_ROWS
 
 

@@ -7,4 +7,6 @@ Reading order:
 - `inline`: splits an inline command, a line without RESP framing, into arguments.
 - `entries`: turns entries, as they lie in packed nodes, into bytes.
 - `encoder`: turns replies into the bytes of RESP2 or RESP3.
+- `request`: the client's side: commands as bytes.
+- `decoder`: the client's side: turns the bytes of a server into replies.
 """

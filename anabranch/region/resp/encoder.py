@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from anabranch.region.engine.replies import (
+    AddedIds,
     EntriesReply,
     ErrorReply,
     MapReply,
@@ -21,7 +22,7 @@ from anabranch.region.engine.replies import (
     SimpleString,
     VerbatimText,
 )
-from anabranch.region.resp.entries import INTEGER_MAX, encode_entries, encode_pending
+from anabranch.region.resp.entries import INTEGER_MAX, encode_entries, encode_ids, encode_pending
 
 _TABLE_SIZE: Final = 1025
 _BULKS: Final[list[bytes]] = [b"$%d\r\n" % size for size in range(_TABLE_SIZE)]
@@ -48,6 +49,8 @@ def encode(reply: Reply, protocol: int, out: list[bytes]) -> None:
         out.append(b"+%b\r\n" % reply.text)
     elif isinstance(reply, EntriesReply):
         out.append(encode_entries(reply.entries))
+    elif isinstance(reply, AddedIds):
+        out.append(encode_ids(reply))
     else:
         _encode_nested(reply, protocol, out, 0)
 

@@ -27,7 +27,7 @@ from anabranch.crdt.node import decode_names, names_end
 from anabranch.crdt.pel_slices import PendingSlice
 from anabranch.crdt.scan import DELETED, SAME_NAMES, Scan, unsigned, word
 from anabranch.crdt.slices import Entries, EntrySlice
-from anabranch.region.engine.replies import PendingReply
+from anabranch.region.engine.replies import AddedIds, PendingReply
 
 _TABLE_SIZE: Final = 1025
 _SIZES: Final[list[bytes]] = [b"$%d\r\n" % size for size in range(_TABLE_SIZE)]
@@ -106,13 +106,14 @@ def encode_pending(reply: PendingReply) -> bytes:
     return out.getvalue()
 
 
-def put_ids(ms: int, first_seq: int, count: int, out: BytesWriter) -> None:
-    """Appends `count` IDs of one ms, whose seqs have the interval `SEQ_STRIDE`, as bulk strings."""
-    ms_text = b"%d-" % ms
-    seq = word(first_seq)
+def encode_ids(added: AddedIds) -> bytes:
+    """Returns the bytes of the replies to several adds, each a bulk string."""
+    out = BytesWriter()
+    ms_text = b"%d-" % added.ms
+    seq = word(added.first_seq)
     # What precedes seqs of so many digits.
     head, head_size = b"", i64(0)
-    left: i64 = count
+    left: i64 = added.count
     while left > 0:
         left -= 1
         if not IS_COMPILED or seq < 0 or seq >= _WORD_DIGITS_END:
@@ -126,6 +127,7 @@ def put_ids(ms: int, first_seq: int, count: int, out: BytesWriter) -> None:
             _put_word(out, digits, size)
             out.write(_CRLF)
         seq += SEQ_STRIDE
+    return out.getvalue()
 
 
 class _IdWriter:

@@ -1,20 +1,21 @@
-"""Commands that follow another one in a client's input and differ from it in some arguments only.
+"""Commands that follow another one in a client's input and differ from it in a few words only.
 
 A producer that pipelines sends XADD after XADD with other values. Their bytes are those of the
 first up to its first value, between two values, and after the last one. So each of them is found by
 comparing these texts, without making an object for an argument. Idempotent adds differ in the iid,
-too, which stands before the values.
+too, adds to several streams in the key, acknowledgements in the last word.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Optional
 
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from anabranch.crdt.encoding import stands_at, write_part, write_varint
 from anabranch.crdt.node import FOLLOWS
+from anabranch.region.engine.batch import Packed, Places, Shape
 
 # No further command is taken once the entries of those taken have so many bytes, or, where each has
 # an effect of its own, which has about the bytes of its command, the commands. So a run of adds
@@ -39,53 +40,17 @@ def after_arguments(data: bytes, began: i64, count: i64) -> i64:
     return at
 
 
-class LikeAdds:
-    """XADDs that were taken.
-
-    The arguments that may differ are the first value, at the index `first_value`, each second one
-    after it, and the one at `other_at` before them (0: none): an iid, or the key. `data` are the
-    values of each: with `as_entries` as entries that follow each other (`crdt/adds.py`), otherwise
-    as `encode_values` has them. With `notes_each` it is noted where each ends (`ends`) and where
-    its command began (`starts`), and `others` has the other argument of each.
-    """
-
-    def __init__(
-        self, first_value: int, other_at: int, *, notes_each: bool, as_entries: bool = True
-    ) -> None:
-        self.notes_each: Final = notes_each
-        self.as_entries: Final = as_entries
-        self.other_at: Final = other_at
-        self.first_index: Final = other_at or first_value
-        # Arguments between the first one that may differ and the next one.
-        self.between: Final = first_value - other_at - 1 if other_at else 1
-        self.count = 0
-        self.others: Final[list[bytes]] = []
-        self.ends: Final[list[int]] = []
-        self.starts: Final[list[int]] = []
-        self.out: Final = BytesWriter()
-
-    def data(self) -> bytes:
-        return self.out.getvalue()
-
-
 class LikeCommands:
     """The commands from `offset` on in `data` that are like the one that began at `began`.
 
-    That one ends at `offset`. Its argument `first_index` may differ, the one that follows it after
-    `between` others, and every second one after that.
+    That one ends at `offset`. They may differ from it at the places of `places`.
     """
 
     def __init__(
-        self,
-        data: bytes,
-        began: int,
-        offset: int,
-        first_index: int,
-        argument_bytes_max: int,
-        between: int = 1,
+        self, data: bytes, began: int, offset: int, places: Places, argument_bytes_max: int
     ) -> None:
         self.offset: i64 = offset
-        self._between: Final = between
+        self._places: Final = places
         self._data: Final = data
         self._argument_bytes_max: i64 = argument_bytes_max
         # Where the argument that was read last begins and ends, without its length.
@@ -95,21 +60,54 @@ class LikeCommands:
         # as they are written: those of its arguments from this one on.
         self._end: i64 = 0
         self._values_bytes: i64 = 0
-        self._first_value: i64 = 0
-        # Where the first of these arguments begins in the first command, with its length.
-        self._first: i64 = after_arguments(data, began, first_index)
-        # The text before each of them.
+        self._first_value: i64 = 1 if places.word else 0
+        # Where the first argument that may differ begins in the first command, with its length.
+        self._first: i64 = after_arguments(data, began, places.word or places.first_value)
+        # The text before each argument that may differ.
         self._texts: Final = [data[began : self._first]]
+        self._words: Final[list[bytes]] = []
+        self._ends: Final[list[int]] = []
+        self._out: Final = BytesWriter()
 
-    def take(self, adds: LikeAdds, count_max: int) -> None:
-        """Takes up to `count_max` commands; see `RequestParser.take_like`."""
+    def take(self, shape: Shape, count_max: int) -> Optional[Packed]:
+        """Takes up to `count_max` commands, or some 64 KiB; None if the next one is not like it.
+
+        `offset` is then behind them.
+        """
         if not stands_at(self._data, self.offset, self._texts[0]):
-            return
-        self._find_texts()
-        out = adds.out
-        # Idempotent adds, and those to other keys, have another argument before the values.
-        self._first_value = 1 if adds.other_at else 0
-        offset_end = self.offset + BYTES_MAX if adds.notes_each else i64(len(self._data))
+            return None
+        if self._places.first_value:
+            self._find_texts()
+        began = self.offset
+        count = self._take_values(count_max) if self._places.first_value else self._take(count_max)
+        if not count:
+            return None
+        return Packed(
+            shape,
+            self._places,
+            count,
+            int(self.offset - began),
+            self._words,
+            self._out.getvalue(),
+            self._ends,
+        )
+
+    def _take(self, count_max: int) -> int:
+        """Takes commands that differ in their single word, which is the last."""
+        count = 0
+        while count < count_max and self._is_like():
+            self._words.append(self._data[self._start : self._stop])
+            self.offset = self._end + 2
+            count += 1
+        return count
+
+    def _take_values(self, count_max: int) -> int:
+        """Takes commands that differ in their values."""
+        places = self._places
+        out = self._out
+        as_entries = places.as_entries
+        notes_ends = not as_entries or places.word != 0
+        offset_end = self.offset + BYTES_MAX if notes_ends else i64(len(self._data))
         count = 0
         while (
             count < count_max
@@ -117,34 +115,22 @@ class LikeCommands:
             and self.offset < offset_end
             and self._is_like()
         ):
-            if adds.notes_each:
-                adds.starts.append(int(self.offset))
-            if adds.as_entries:
+            if as_entries:
                 out.write(FOLLOWS)
                 write_varint(out, int(self._values_bytes))
-            self._put(adds)
-            if adds.notes_each:
-                adds.ends.append(len(out))
+            self._put()
+            if notes_ends:
+                self._ends.append(len(out))
             self.offset = self._end + 2
             count += 1
-        adds.count = count
-
-    def last_words(self, count_max: int, starts: list[int]) -> list[bytes]:
-        """Takes up to `count_max` commands; see `RequestParser.take_last_words`.
-
-        Appends where each of them begins to `starts`.
-        """
-        found: list[bytes] = []
-        while len(found) < count_max and self._is_like():
-            starts.append(int(self.offset))
-            found.append(self._data[self._start : self._stop])
-            self.offset = self._end + 2
-        return found
+        return count
 
     def _find_texts(self) -> None:
         """Finds the other texts, each of which ends one argument and holds the next ones."""
         at = self._first
-        between = self._between
+        places = self._places
+        # Arguments between the first one that may differ and the next one.
+        between = places.first_value - places.word - 1 if places.word else 1
         while self._read(at) and self._stop + 2 < self.offset:
             begin = self._stop
             at = begin + 2
@@ -194,8 +180,8 @@ class LikeCommands:
         self._stop = self._start + size
         return True
 
-    def _put(self, adds: LikeAdds) -> None:
-        """Appends the values of the command at hand, and notes the argument before them.
+    def _put(self) -> None:
+        """Appends the values of the command at hand, and notes the word before them.
 
         To read several arguments again takes less than to note where each lies. If there is only
         one, `_is_like` has just read it, and `_start` and `_stop` still describe it.
@@ -207,10 +193,10 @@ class LikeCommands:
                 self._read(at + len(text))
                 at = self._stop
             if n >= self._first_value:
-                write_varint(adds.out, int(self._stop - self._start))
-                write_part(adds.out, self._data, self._start, self._stop)
+                write_varint(self._out, int(self._stop - self._start))
+                write_part(self._out, self._data, self._start, self._stop)
             else:
-                adds.others.append(self._data[self._start : self._stop])
+                self._words.append(self._data[self._start : self._stop])
 
 
 def _varint_size(number: i64) -> i64:

@@ -24,12 +24,15 @@ into reads. Here they do not: a line above 64 KB is always refused, and NUL is a
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Final, Optional
 
 from mypy_extensions import i64
 
+from anabranch.crdt.encoding import stands_at
+from anabranch.region.engine.batch import Batch, Packed, Shape
 from anabranch.region.resp.inline import split_inline
-from anabranch.region.resp.like import LikeAdds, LikeCommands, after_arguments
+from anabranch.region.resp.like import LikeCommands, after_arguments
 
 LINE_BYTES_MAX: Final = 64 * 1024
 ARGUMENTS_MAX: Final = 1024 * 1024
@@ -64,24 +67,32 @@ class HttpRequest(ProtocolError):
     """
 
 
+_NO_SHAPES: Final[dict[bytes, list[Shape]]] = {}
+
+
 class RequestParser:
     """Parses the requests of one client.
 
     `argument_bytes_max` is the setting ``proto-max-bulk-len``. While `authenticated` is false, the
     limits for unauthenticated clients apply. The server sets `authenticated` between two commands,
-    when the session becomes authenticated.
+    when the session becomes authenticated. `shapes` has the shapes of batches by the first word of
+    their commands.
     """
 
-    def __init__(self, argument_bytes_max: int, authenticated: bool = True) -> None:
+    def __init__(
+        self,
+        argument_bytes_max: int,
+        authenticated: bool = True,
+        shapes: Mapping[bytes, Sequence[Shape]] = _NO_SHAPES,
+    ) -> None:
+        self._shapes: Final = shapes
         self.argument_bytes_max = argument_bytes_max
         self.authenticated = authenticated
         self.data = b""
         self.offset: i64 = 0
         # Where in `data` the last command began; -1 if it did not lie there as a whole, or has too
-        # few arguments for `take_like`.
+        # few arguments for a batch.
         self._began: i64 = -1
-        # Where the commands begin whose last words were taken.
-        self._taken: list[int] = []
         # Bytes fed that follow `data`, in order.
         self.pending = bytearray()
         # The number of bytes that `pending` must hold before the parser goes on. -1: it must hold a
@@ -108,6 +119,19 @@ class RequestParser:
     def buffered(self) -> int:
         """The number of bytes fed and not yet returned as part of a whole command."""
         return len(self.data) - int(self.offset) + len(self.pending) + self.arguments_bytes
+
+    def next_batch(self, most: int) -> Optional[Batch]:
+        """The next command, with up to `most` commands that follow it and are like it.
+
+        None if more bytes are needed. Raises `ProtocolError` as `next` does. A batch has no command
+        that is not here as a whole.
+        """
+        first = self.next()
+        if first is None:
+            return None
+        if most and self._began >= 0 and self.offset < len(self.data):
+            return Batch(first, self._packed(first, most))
+        return Batch(first)
 
     def next(self) -> Optional[list[bytes]]:
         """The arguments of the next command, at least one; None if more bytes are needed.
@@ -192,62 +216,33 @@ class RequestParser:
             return first * 100 + (second - 48) * 10 + third - 48, offset + 6
         return 0, offset
 
-    def count_alike(self) -> int:
-        """With how many of the first two arguments of the last command that begins which follows.
-
-        0 as well, if these have another number of arguments.
-        """
+    def _packed(self, first: list[bytes], most: int) -> Optional[Packed]:
+        """The commands that follow the last one, `first`, and are like it; up to `most`."""
+        shapes = self._shapes.get(first[0])
+        if shapes is None:
+            return None
         data, began, offset = self.data, self._began, self.offset
-        if began < 0 or offset >= len(data):
-            return 0
-        for count in (2, 1):
-            stop = after_arguments(data, began, count)
-            if data[began:stop] == data[offset : offset + stop - began]:
-                return count
-        return 0
+        # Most commands that follow are others, or have another number of arguments.
+        if not stands_at(data, offset, data[began : after_arguments(data, began, 1)]):
+            return None
+        for shape in shapes:
+            places = shape.places(first)
+            if places is not None:
+                like = LikeCommands(data, began, offset, places, self.argument_bytes_max)
+                packed = like.take(shape, min(most, shape.most))
+                if packed is not None:
+                    self.offset = like.offset
+                    return packed
+        return None
 
-    def take_like(self, adds: LikeAdds, count_max: int) -> None:
-        """Takes the XADDs that follow the last command and differ from it as `adds` says.
-
-        Stops after `count_max` commands, or some 64 KiB. `count_alike` is not 0.
-        """
-        self._taken = adds.starts
-        like = LikeCommands(
-            self.data,
-            self._began,
-            self.offset,
-            adds.first_index,
-            self.argument_bytes_max,
-            adds.between,
-        )
-        like.take(adds, count_max)
-        self.offset = like.offset
-
-    def has_more(self) -> bool:
-        """Whether bytes follow the last command."""
-        return self.offset < len(self.data)
-
-    def take_last_words(self, words: int, count_max: int) -> list[bytes]:
-        """Takes the commands that follow the last one and differ from it in their last word only.
-
-        The last one has `words` words. Stops after `count_max` commands; returns the last words of
-        those that it took.
-        """
-        if self._began < 0:
-            return []
-        self._taken = []
-        like = LikeCommands(self.data, self._began, self.offset, words - 1, self.argument_bytes_max)
-        found = like.last_words(count_max, self._taken)
-        self.offset = like.offset
-        return found
-
-    def give_back(self, count: int) -> None:
-        """Goes back to before the last `count` commands that `take_last_words` took.
-
-        The same goes for adds that `take_like` took with notes about each.
-        """
-        if count:
-            self.offset = self._taken[-count]
+    def give_back(self, batch: Batch, taken: int) -> None:
+        """Goes back to behind the first `taken` commands of the last batch."""
+        words = len(batch.first)
+        at = self._began
+        while taken > 0:
+            at = after_arguments(self.data, at, words)
+            taken -= 1
+        self.offset = at
 
     def _careful(self) -> Optional[list[bytes]]:
         """As `next`, but reads one item at a time and keeps the items of an unfinished command."""

@@ -24,7 +24,7 @@ from xxhash import xxh3_128_intdigest
 
 from anabranch.crdt.ids import MAX_ID
 from anabranch.crdt.named import Named
-from anabranch.region.engine.rows import KeyedRow, Row, SnapshotRow
+from anabranch.region.engine.rows import KeyedRow, LogRow, SnapshotRow
 from anabranch.region.storage import sums
 from anabranch.region.storage.schema import Statement
 
@@ -101,7 +101,7 @@ class KeyIndex:
         self._named = Named()
         self._due: list[Statement] = []
 
-    def note(self, row: Row, size: int) -> None:
+    def note(self, row: LogRow, size: int) -> None:
         """Takes what the next row of the log names; its body has `size` bytes."""
         self._bytes += size
         if isinstance(row, KeyedRow):

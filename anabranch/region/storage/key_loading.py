@@ -143,7 +143,7 @@ def _load_key(
     if stream.length() != length:
         raise Malformed(f"it has {stream.length()} entries instead of {length}")
     for log in stream.logs.values():
-        log.next_number = max((node.number for node in log.rax.nodes), default=0) + 1
+        log.next_number = max((node.number for node in log.node_map.nodes), default=0) + 1
     stream.stored_number = number
     keyspace.put_loaded(stream)
     stored.numbers[key] = number

@@ -19,7 +19,7 @@ from anabranch.crdt.snapshot import read_snapshot
 from anabranch.crdt.vector import Vector
 from anabranch.escapes import shown
 from anabranch.region.engine.errors import Damaged, StorageError
-from anabranch.region.engine.rows import BlockRow, RecordsRow, Row, SnapshotRow
+from anabranch.region.engine.rows import BlockRow, LogRow, RecordsRow, SnapshotRow
 from anabranch.region.storage import sums
 from anabranch.region.storage.checkpoint import checked, read_region_state
 from anabranch.region.storage.log import LogSize, check_of
@@ -160,7 +160,7 @@ def begin(
     return stored
 
 
-def replay(stored: Stored, row: Row, check: bytes) -> None:
+def replay(stored: Stored, row: LogRow, check: bytes) -> None:
     """Applies one row of the log. `check` is the chain value or checksum stored with it.
 
     Raises:

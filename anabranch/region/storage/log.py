@@ -12,7 +12,7 @@ from anabranch.crdt.block import Block, chain_after
 from anabranch.crdt.encoding import Reader, put_vector
 from anabranch.crdt.keyspace import Keyspace
 from anabranch.crdt.vector import Vector
-from anabranch.region.engine.rows import BlockRow, ClockRow, Commit, RecordsRow, Row, SnapshotRow
+from anabranch.region.engine.rows import BlockRow, ClockRow, Commit, LogRow, RecordsRow, SnapshotRow
 from anabranch.region.storage import sums
 from anabranch.region.storage.schema import Statement, meta
 
@@ -82,7 +82,7 @@ def commit_statements(commit: Commit) -> list[Statement]:
     return statements
 
 
-def _columns(row: Row) -> list[object]:
+def _columns(row: LogRow) -> list[object]:
     """A row as COLUMNS."""
     if isinstance(row, BlockRow):
         block = row.block
@@ -98,7 +98,7 @@ def _columns(row: Row) -> list[object]:
     return [*numbers, chain, body, sums.of_log(*numbers, chain, body)]
 
 
-def body_of(row: Row) -> bytes:
+def body_of(row: LogRow) -> bytes:
     """The column `body`: a block's bytes, the records, a snapshot's vector, or nothing."""
     if isinstance(row, BlockRow):
         return row.block.body
@@ -111,12 +111,12 @@ def body_of(row: Row) -> bytes:
     return b""
 
 
-def _checksum(row: Row, body: bytes) -> bytes:
+def _checksum(row: LogRow, body: bytes) -> bytes:
     chunks = row.chunks if isinstance(row, SnapshotRow) else []
     return xxh3_64_digest(b"".join([body, *chunks]))
 
 
-def check_of(row: Row, keyspace: Keyspace) -> bytes:
+def check_of(row: LogRow, keyspace: Keyspace) -> bytes:
     """The column `chain` of a valid row.
 
     For a block it is the chain value after the blocks in `keyspace`, for other rows a checksum.
@@ -131,7 +131,7 @@ def is_snapshot(columns: Sequence[object]) -> bool:
     return columns[1] == SNAPSHOT
 
 
-def read_row(columns: Sequence[object], chunks: Optional[list[bytes]] = None) -> Row:
+def read_row(columns: Sequence[object], chunks: Optional[list[bytes]] = None) -> LogRow:
     """Makes a row from COLUMNS. `chunks` are the chunks of a joined snapshot.
 
     Raises:

@@ -28,7 +28,7 @@ from typing import Final
 from anabranch.crdt.block import NO_CHAIN, Block
 from anabranch.crdt.encoding import Malformed
 from anabranch.crdt.vector import Vector
-from anabranch.region.engine.rows import BlockRow, Row
+from anabranch.region.engine.rows import BlockRow, LogRow
 from anabranch.region.storage import sums
 from anabranch.region.storage.log import COLUMNS, bounded, read_row
 
@@ -74,7 +74,7 @@ def item_columns(number: int, block: Block) -> tuple[object, ...]:
     return (*numbers, block.chain, block.body, sums.of_log(*numbers, block.chain, block.body))
 
 
-def sound_row(columns: Sequence[object]) -> Row | None:
+def sound_row(columns: Sequence[object]) -> LogRow | None:
     """The row of these COLUMNS; None if it is damaged."""
     try:
         return read_row(columns)
@@ -82,7 +82,7 @@ def sound_row(columns: Sequence[object]) -> Row | None:
         return None
 
 
-def fits(rows: Iterable[Row], index: Iterable[IndexEntry]) -> bool:
+def fits(rows: Iterable[LogRow], index: Iterable[IndexEntry]) -> bool:
     """Whether the index lists exactly the blocks among the sound rows, and possibly others.
 
     Both ascend by position.
@@ -101,7 +101,7 @@ def fits(rows: Iterable[Row], index: Iterable[IndexEntry]) -> bool:
     return all(entry[1] > 0 for entry in entries)
 
 
-def items_by_index(rows: Iterable[Row], index: Iterable[IndexEntry]) -> Iterator[Block]:
+def items_by_index(rows: Iterable[LogRow], index: Iterable[IndexEntry]) -> Iterator[Block]:
     """The blocks of the sound rows, with a gap for each block that the index lists beside them."""
     blocks = _blocks_of(rows)
     block = next(blocks, None)
@@ -113,14 +113,14 @@ def items_by_index(rows: Iterable[Row], index: Iterable[IndexEntry]) -> Iterator
             yield gap(origin, last)
 
 
-def _blocks_of(rows: Iterable[Row]) -> Iterator[BlockRow]:
+def _blocks_of(rows: Iterable[LogRow]) -> Iterator[BlockRow]:
     # A function, because mypyc would make a list of a generator expression.
     for row in rows:
         if isinstance(row, BlockRow):
             yield row
 
 
-def items_without_index(rows: Iterable[Row], own: int) -> Iterator[Block]:
+def items_without_index(rows: Iterable[LogRow], own: int) -> Iterator[Block]:
     """The blocks of the sound rows, with an unknown gap where a position is missing."""
     expected = 1
     for row in rows:

@@ -12,6 +12,7 @@ Reading order:
 - `no_phantoms`: invariant 2, no entry exists without an attempted add.
 - `idempotent_once`: invariant 3, a pair has at most one entry within the window.
 - `unique_ids`: invariant 4, regions never generate one ID twice.
+- `known_region`: what the judge of vectors knows of one region.
 - `vectors`: invariant 5, vectors never regress and effects are applied without gaps.
 - `digests`: invariant 6, equal vectors have equal digests.
 - `no_return`: invariant 10, a removed element never comes back.

@@ -11,9 +11,10 @@ and no start finds less than was answered (S13.2); a write whose commit failed i
 
 from __future__ import annotations
 
+from anabranch.crdt.vector import Vector
 from anabranch.sim.checkers.ledger import LedgerJudge, answers
 from anabranch.sim.checkers.state import KeyState
-from anabranch.sim.history import Began, Committed, End, Operation, Setup, Vector, is_disk_refusal
+from anabranch.sim.history import Began, Committed, End, Operation, Setup, is_disk_refusal
 from anabranch.sim.logged import Add
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final, Optional
 
+from anabranch.crdt.vector import Vector
 from anabranch.region.engine.replies import ErrorReply, Reply
 from anabranch.sim.arguments import AddRequest, add_request
 from anabranch.sim.checkers.state import State
@@ -20,7 +21,6 @@ from anabranch.sim.history import (
     Setup,
     Shown,
     Stopped,
-    Vector,
     Words,
 )
 from anabranch.sim.logged import Add, Dot, EffectLog, Logged, decoded

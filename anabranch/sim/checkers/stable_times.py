@@ -14,18 +14,9 @@ before T is told by another one, which still counts on the clock of its former l
 
 from __future__ import annotations
 
+from anabranch.crdt.vector import Vector
 from anabranch.sim.checkers.ledger import LedgerJudge
-from anabranch.sim.history import (
-    Began,
-    Committed,
-    End,
-    Moved,
-    Operation,
-    Setup,
-    Shown,
-    Stopped,
-    Vector,
-)
+from anabranch.sim.history import Began, Committed, End, Moved, Operation, Setup, Shown, Stopped
 from anabranch.sim.logged import Add
 
 

@@ -21,7 +21,8 @@ from collections.abc import Callable
 from typing import Any, Final, Optional
 
 from anabranch.crdt import effects as fx
-from anabranch.sim.logged import Add, Dot, Logged, Vector
+from anabranch.crdt.vector import Vector
+from anabranch.sim.logged import Add, Dot, Logged
 
 NEVER: Final = (1 << 64) - 1  # the deadline of PERSIST, as the wire has it (S10.2)
 # (entry ID, region_id, counter, the add): sorts in the order of the logical stream.

@@ -16,67 +16,13 @@ from typing import Final
 from xxhash import xxh3_128_digest
 
 from anabranch.crdt.block import Block
+from anabranch.crdt.vector import Vector
+from anabranch.sim.checkers.known_region import Region, includes
 from anabranch.sim.checkers.ledger import LedgerJudge
-from anabranch.sim.history import (
-    Began,
-    Committed,
-    End,
-    Moved,
-    Operation,
-    Setup,
-    Shown,
-    Stopped,
-    Vector,
-)
+from anabranch.sim.history import Began, Committed, End, Moved, Operation, Setup, Shown, Stopped
 from anabranch.sim.plan import REGION_NAMES
 
 _IDS: Final = {name.encode(): number for number, name in enumerate(REGION_NAMES, 1)}
-
-
-class Region:
-    """The facts known of one region. Vectors are kept as the history gave them."""
-
-    def __init__(self) -> None:
-        self.now: Vector = {}
-        # The vector of its last commit.
-        self.disk: Vector = {}
-        # The component-wise maximum of all vectors that were on its disk.
-        self.ever: Vector = {}
-        self.life = 0
-        # The counter of the last own effect that its last start found.
-        self.found = 0
-        # Time in ms of the last start that found less than was on disk before; -1: none.
-        self.lost_ms = -1
-        # The counters at which its blocks end, ascending.
-        self.ends: list[int] = []
-        # The chain value after each of these blocks.
-        self.chains: list[bytes] = []
-        # The counters at which its steps ended, ascending.
-        self.issued: list[int] = []
-        # Of each of these steps: the vector before it. A merge may issue effects before all of it
-        # is merged, so these effects rest on no more than that.
-        self.rests_on: list[Vector] = []
-        # Of each of these steps: the vector after it.
-        self.at_most: list[Vector] = []
-        # A counter inside a command's effects → the last counter of these effects.
-        self.units: dict[int, int] = {}
-
-    def holds(self, vector: Vector) -> None:
-        """Notes a vector that is on the region's disk."""
-        self.disk = vector
-        for origin, counter in vector.items():
-            if counter > self.ever.get(origin, 0):
-                self.ever[origin] = counter
-
-
-def includes(greater: Vector, lesser: Vector) -> bool:
-    """Whether `greater` covers everything that `lesser` covers."""
-    if greater is not lesser:
-        get = greater.get
-        for region, counter in lesser.items():
-            if get(region, 0) < counter:
-                return False
-    return True
 
 
 class Vectors(LedgerJudge):
@@ -93,6 +39,8 @@ class Vectors(LedgerJudge):
         self._stale: dict[int, Vector] = {region: {} for region in setup.regions}
         # Client → (region_id, time in ms, counter) of its last write.
         self._writes: dict[int, tuple[int, int, int]] = {}
+        # Number of a WAIT without an answer → the last write of its client before it.
+        self._waits: dict[int, tuple[int, int, int]] = {}
 
     # -- starts
 
@@ -155,6 +103,10 @@ class Vectors(LedgerJudge):
 
     def executed(self, operation: Operation) -> None:
         super().executed(operation)
+        if operation.argv[0].upper() == b"WAIT":
+            # Commands after it in a pipeline may write before the client has its answer.
+            written = self._writes.get(operation.client, (0, 0, 0))
+            self._waits[operation.number] = written
         region, after = operation.region, operation.after
         assert after is not None
         if after is operation.before and after is self.regions[region].now:
@@ -331,13 +283,14 @@ class Vectors(LedgerJudge):
 
     def lost(self, operation: Operation) -> None:
         self._writes.pop(operation.client, None)
+        self._waits.pop(operation.number, None)
 
     def _waited_for(self, operation: Operation, reply: int) -> None:
         """WAIT counts the regions that have the connection's writes on their disks.
 
         Only a write just before the WAIT is certainly one of its connection.
         """
-        region, at_ms, counter = self._writes.get(operation.client, (0, 0, 0))
+        region, at_ms, counter = self._waits.pop(operation.number, (0, 0, 0))
         if (region, at_ms) != (operation.region, operation.at_ms):
             return
         holders: list[int] = []

@@ -213,6 +213,11 @@ def set_several(client: Client, draw: Random, now_ms: int) -> list[Words]:
     return [(b"CONFIG", b"SET", *words)]
 
 
+def set_pair_limit(client: Client, draw: Random, now_ms: int) -> list[Words]:
+    """CONFIG SET of the number of idempotent IDs that a producer may have."""
+    return [(b"CONFIG", b"SET", b"stream-idmp-maxsize", pick(draw, (b"1", b"2", b"3", b"100")))]
+
+
 def look_at_settings(client: Client, draw: Random, now_ms: int) -> list[Words]:
     """CONFIG GET."""
     return [(b"CONFIG", b"GET", b"crdt-*-mode", b"appendfsync", b"stream-*")]
@@ -233,7 +238,13 @@ _GROUPS: Acts = (
     (2, delete_consumer),
 )
 _PAIRS: Acts = ((1, configure_pairs),)
-_SETTINGS: Acts = ((3, set_id_mode), (1, set_appendfsync), (1, look_at_settings), (3, set_several))
+_SETTINGS: Acts = (
+    (3, set_id_mode),
+    (1, set_appendfsync),
+    (1, set_pair_limit),
+    (1, look_at_settings),
+    (3, set_several),
+)
 
 
 class Administrator(Client):
@@ -295,6 +306,15 @@ class PairConfigurer(Administrator):
 
 
 class Configurer(Administrator):
-    """CONFIG SET."""
+    """CONFIG SET, at times with like adds right behind it, to which the new value applies."""
 
     acts = _SETTINGS
+
+    def alike(self, draw: Random, now_ms: int, size: int) -> list[Words]:
+        """A limit of idempotent IDs, adds of one producer, and one of them again."""
+        key = self.key(draw)
+        adds: list[Words] = []
+        for _ in range(1 + size):
+            token = self.token()
+            adds.append((b"XADD", key, b"IDMP", b"p0", token, b"*", b"t", token))
+        return [*set_pair_limit(self, draw, now_ms), *adds, pick(draw, adds)]

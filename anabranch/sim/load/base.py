@@ -31,6 +31,11 @@ TROUBLES: Final = ("READONLY", "MISCONF", "LOADING", "MASTERDOWN")
 # and some do it most of the time.
 MIX: Final = (0, 1, 1, 1, 4)
 
+# The share of the acts of a client with pipelines that are pipelines, and the share of those whose
+# commands are alike.
+PIPELINES: Final = 0.5
+ALIKE: Final = 0.5
+
 T = TypeVar("T")
 
 
@@ -74,6 +79,8 @@ class Client:
         # Probability that it uses the first of its keys.
         self.fidelity = pick(traits, (0.5, 0.8, 1.0))
         self.shape = pick(traits, SHAPES)
+        # How many acts one pipeline has at most.
+        self.depth = plan.depth
         self.trims = Trims(traits)
         self._menu = [act for _, act in self.acts]
         self._upto: list[float] = []
@@ -97,6 +104,8 @@ class Client:
                 self.go(self.home)
         elif chance < self.restlessness:
             self.move(draw)
+        if self.depth > 1 and draw.random() < PIPELINES:
+            return self.pipeline(draw, now_ms, 1 + below(draw, self.depth))
         return self.intend(draw, now_ms)
 
     def answered(self, operation: Operation) -> None:
@@ -135,7 +144,22 @@ class Client:
         self.disconnected()
         self.forget()
 
+    def pipeline(self, draw: Random, now_ms: int, size: int) -> list[Words]:
+        """`size` acts in one pipeline: commands that are like the first one, or of all kinds."""
+        if draw.random() < ALIKE:
+            commands = self.alike(draw, now_ms, size)
+            if commands:
+                return commands
+        return [one for _ in range(size) for one in self.intend(draw, now_ms)]
+
     # -- overridden by kinds
+
+    def alike(self, draw: Random, now_ms: int, size: int) -> list[Words]:
+        """`size` commands that the client sends one after the other and that are alike.
+
+        Empty if its kind sends no such commands.
+        """
+        return []
 
     def intend(self, draw: Random, now_ms: int) -> list[Words]:
         """The commands to send to the present region: one of the acts, by the client's own mix."""

@@ -156,6 +156,23 @@ class GroupConsumer(Client):
             return self.read(draw, now_ms)
         return self.acknowledge(draw, now_ms) + self.read(draw, now_ms)
 
+    def alike(self, draw: Random, now_ms: int, size: int) -> list[Words]:
+        """One XACK for each held entry, or the same read several times.
+
+        Among the acknowledgements are at times one that comes twice, one that comes too late, and
+        one that is no ID.
+        """
+        held = [one for key, one in self.held if key == self.main_key]
+        if len(held) < 2 or draw.random() < 0.3:
+            return self.read(draw, now_ms) * size
+        ids = sorted(held[:size]) if draw.random() < 0.7 else held[:size]
+        for chance, one in ((0.15, pick(draw, ids)), (0.1, self.known_id(draw, self.main_key))):
+            if draw.random() < chance and one is not None:
+                ids.insert(below(draw, len(ids) + 1), one)
+        if draw.random() < 0.1:
+            ids.insert(1 + below(draw, len(ids)), b"no-id")
+        return [(b"XACK", self.main_key, self.group, one) for one in ids]
+
     def claim_any(self, draw: Random, now_ms: int) -> list[Words]:
         """XAUTOCLAIM, mostly from where the last one ended."""
         start = (

@@ -116,7 +116,29 @@ class PlainProducer(Client):
         more = [(*first[:token_at], self.token(), *first[token_at + 1 :]) for _ in adds[1:]]
         return [first, *more]
 
+    def alike(self, draw: Random, now_ms: int, size: int) -> list[Words]:
+        """Entries with the same field names, of one key or of several."""
+        first = self.an_add(draw, now_ms, self.key(draw))
+        if b"*" not in first:
+            first = (b"XADD", first[1], b"*", b"t", self.token(), *first[-2:])
+        stays = draw.random() < 0.6
+        adds = [first]
+        for _ in range(size):
+            add = with_values(self, draw, first)
+            adds.append(add if stays else (add[0], self.key(draw), *add[2:]))
+        return adds
+
     acts = ((8, add), (1, add_some))
+
+
+def with_values(client: Client, draw: Random, add: Words) -> Words:
+    """An XADD like this one, with another token, and at times with other values."""
+    token_at = add.index(b"*") + 2
+    values = [
+        client.value(draw) if place % 2 == 0 and draw.random() < 0.3 else word
+        for place, word in enumerate(add[token_at + 1 :], 1)
+    ]
+    return (*add[:token_at], client.token(), *values)
 
 
 # -- idempotent
@@ -211,6 +233,28 @@ class IdempotentProducer(Client):
         self.unacknowledged.append(tuple(words))
         self.tries.append(1)
         return [self.unacknowledged[-1]]
+
+    def alike(self, draw: Random, now_ms: int, size: int) -> list[Words]:
+        """New items with the same field names, at times with one that comes twice, or a retry.
+
+        One of those after the first is sent again by itself until it is acknowledged.
+        """
+        (first,) = self.new_item(draw, now_ms, now_ms // self.PERIOD_MS)
+        items = [first]
+        iid_at = first.index(b"IDMP") + 2 if b"IDMP" in first else 0
+        for _ in range(size):
+            item = list(with_values(self, draw, first))
+            if iid_at:
+                self.position += 1
+                item[iid_at] = first[iid_at] + b".%d" % self.position
+            items.append(tuple(item))
+        self.unacknowledged.append(items[1 + below(draw, size)])
+        self.tries.append(1)
+        if draw.random() < 0.2:
+            items.insert(below(draw, len(items)), pick(draw, items))
+        if draw.random() < 0.2 and self.done:
+            items.insert(below(draw, len(items)), pick(draw, self.done))
+        return items
 
     def drop(self, index: int) -> None:
         """Forgets an unacknowledged item."""

@@ -63,6 +63,14 @@ class Transactor(Client):
             return [(b"WATCH", key), self.look(draw, key)]
         return self.transaction(draw, now_ms)
 
+    def alike(self, draw: Random, now_ms: int, size: int) -> list[Words]:
+        """Like adds between WATCH and a transaction, which changes of others or its own abort."""
+        watched, key = self.key(draw), self.key(draw)
+        adds: list[Words] = [
+            (b"XADD", key, b"*", b"t", self.token(), b"a", self.value(draw)) for _ in range(size)
+        ]
+        return [(b"WATCH", watched), *adds, *self.transaction(draw, now_ms)]
+
     def transaction(self, draw: Random, now_ms: int) -> list[Words]:
         """MULTI, the commands, and EXEC or DISCARD."""
         words: list[Words] = [(b"MULTI",)]

@@ -15,11 +15,8 @@ Reading order:
 - `runner`: runs a scenario on a cluster and compares the replies.
 - `virtual`: a cluster in the simulator's world, in virtual time.
 - `drawing`: a run in virtual time as a timeline, for a drawing.
-- `wire`: a small blocking RESP2 client.
 - `judged`: the commands that the judges of the simulator cannot follow.
-- `signals`: how a process is started without a signal in between.
-- `processes`: regions as processes on this machine.
-- `outages`: kills, restarts and pauses of these processes.
+- `outages`: kills, restarts and pauses of processes of regions.
 - `admins`: the runner's own connections to real regions.
 - `live`: a cluster of real regions, over TCP.
 - `running`: runs files and directories, in virtual time or on live regions.
@@ -60,7 +57,7 @@ def main(
     `addresses` (HOST:PORT of every region), on an existing, empty cluster, which may ask for the
     `password`. `drawing`: drawings of runs in virtual time; `DrawingError` if one cannot be made.
     """
-    from anabranch.sim.scenario.cluster import ClusterError
+    from anabranch.cluster.errors import ClusterError
     from anabranch.sim.scenario.running import Outcome, run, run_virtually
 
     ran = 0

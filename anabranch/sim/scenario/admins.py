@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from anabranch.sim.scenario.cluster import ClusterError
-from anabranch.sim.scenario.processes import vector_of
-from anabranch.sim.scenario.shape import Reply
-from anabranch.sim.scenario.wire import Wire, WireError
+from anabranch.answers import vector_of
+from anabranch.cluster.client import RespClient
+from anabranch.cluster.errors import ClusterError, ConnectionFailed
+from anabranch.cluster.regions import peers_of
+from anabranch.region.resp.decoder import DecodedReply
 
 SYNC_PATIENCE_MS = 2000
 ANSWER_PATIENCE_S = 30.0
@@ -36,15 +37,15 @@ class Admins:
     ) -> None:
         self.endpoints = dict(endpoints)
         self._await_reachable = await_reachable
-        self._wires: dict[int, Wire] = {}
+        self._clients: dict[int, RespClient] = {}
         self.broken = False
 
-    def call(self, region: int, *argv: str) -> Reply:
+    def call(self, region: int, *argv: str) -> DecodedReply:
         """The reply to a command."""
         self._await_reachable(region)
         try:
-            return self._wire(region).call(*argv)
-        except WireError as error:
+            return self._client(region).call(*argv)
+        except ConnectionFailed as error:
             raise self.broke(error) from error
 
     def ok(self, region: int, *argv: str) -> None:
@@ -68,9 +69,9 @@ class Admins:
             self._await_reachable(region)
         try:
             for region in regions:
-                self._wire(region).send(("CRDT.SYNC", SYNC_PATIENCE_MS))
-            return [self._wire(region).read() for region in regions] == [1] * len(regions)
-        except WireError as error:
+                self._client(region).send("CRDT.SYNC", SYNC_PATIENCE_MS)
+            return [self._client(region).read() for region in regions] == [1] * len(regions)
+        except ConnectionFailed as error:
             raise self.broke(error) from error
 
     def vectors(self, regions: Sequence[int]) -> dict[int, dict[int, int]]:
@@ -78,8 +79,10 @@ class Admins:
         for region in regions:
             self._await_reachable(region)
         try:
-            return {region: vector_of(self._wire(region)) for region in regions}
-        except WireError as error:
+            return {
+                region: vector_of(self._client(region).ask("CRDT.VECTOR")) for region in regions
+            }
+        except ConnectionFailed as error:
             raise self.broke(error) from error
 
     def links(self, regions: Sequence[int]) -> dict[int, dict[int, str]]:
@@ -89,49 +92,28 @@ class Admins:
             region: {peer: link for _, peer, link in peers} for region, peers in answers.items()
         }
 
-    def connect(self, region: int) -> Wire:
+    def connect(self, region: int) -> RespClient:
         """A new connection to a region."""
         endpoint = self.endpoints[region]
-        return Wire(endpoint.host, endpoint.port, ANSWER_PATIENCE_S, endpoint.password)
+        return RespClient(endpoint.host, endpoint.port, ANSWER_PATIENCE_S, endpoint.password)
 
     def drop(self, region: int) -> None:
         """Closes the connection to a region, if there is one."""
-        wire = self._wires.pop(region, None)
-        if wire is not None:
-            wire.close()
+        client = self._clients.pop(region, None)
+        if client is not None:
+            client.close()
 
     def close(self) -> None:
         """Closes all connections."""
-        for region in list(self._wires):
+        for region in list(self._clients):
             self.drop(region)
 
-    def broke(self, error: WireError) -> ClusterError:
+    def broke(self, error: ConnectionFailed) -> ClusterError:
         """Notes that a connection broke; returns the error to raise."""
         self.broken = True
         return ClusterError(str(error))
 
-    def _wire(self, region: int) -> Wire:
-        if region not in self._wires:
-            self._wires[region] = self.connect(region)
-        return self._wires[region]
-
-
-def peers_of(reply: Reply) -> list[tuple[str, int, str]]:
-    """A reply to `CRDT.PEERS` as (name, region_id, link state) triples."""
-    found = []
-    for peer in reply if isinstance(reply, list) else []:
-        flat = peer if isinstance(peer, list) else []
-        pairs = {
-            flat[n]: flat[n + 1] for n in range(0, len(flat) - 1, 2) if isinstance(flat[n], bytes)
-        }
-        name, region_id, link = pairs.get(b"name"), pairs.get(b"region_id"), pairs.get(b"link")
-        if (
-            not isinstance(name, bytes)
-            or not isinstance(region_id, (int, bytes))
-            or not isinstance(link, bytes)
-        ):
-            raise ClusterError(f"CRDT.PEERS answered {reply!r}")
-        found.append((name.decode(), int(region_id), link.decode()))
-    if not found:
-        raise ClusterError(f"CRDT.PEERS answered {reply!r}")
-    return found
+    def _client(self, region: int) -> RespClient:
+        if region not in self._clients:
+            self._clients[region] = self.connect(region)
+        return self._clients[region]

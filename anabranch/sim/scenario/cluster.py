@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from anabranch.region.resp.decoder import DecodedReply
 from anabranch.sim.plan import Fault, Link
 from anabranch.sim.scenario.model import Scenario
-from anabranch.sim.scenario.shape import Reply
-
-
-class ClusterError(Exception):
-    """The cluster cannot run a scenario: a region died, a link did not open, no answer came."""
 
 
 class Ticket:
@@ -27,11 +23,11 @@ class Ticket:
     def __init__(self) -> None:
         self.is_open = True
         self.has_reply = False
-        self.reply: Reply = None
+        self.reply: DecodedReply = None
         self.lost = False
         self.refused = False
 
-    def computed(self, reply: Reply) -> None:
+    def computed(self, reply: DecodedReply) -> None:
         """The region has computed this reply; its client may not have it yet."""
         self.reply = reply
         self.has_reply = True

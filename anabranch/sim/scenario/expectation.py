@@ -12,20 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Optional, Union
 
+from anabranch.region.resp.decoder import ErrorText
+
 ID = re.compile(r"\d+-\d+")
 SEQ_STEP = 1000
 """S4.1: a generated seq is congruent to its region's id modulo this."""
 
 
 @dataclass(frozen=True)
-class ErrorText:
-    """An error reply, code included, without the leading ``-``."""
-
-    text: str
-
-
-@dataclass(frozen=True)
-class Row:
+class ShownRow:
     """An element that a table names: an entry, a pending entry, a group or a consumer.
 
     A map is a row, too; its name is empty.
@@ -35,7 +30,7 @@ class Row:
     fields: tuple[tuple[str, str], ...] = ()
 
 
-Shape = Union[None, int, str, ErrorText, Row, list["Shape"]]
+Shape = Union[None, int, str, ErrorText, ShownRow, list["Shape"]]
 
 
 @dataclass(frozen=True)
@@ -196,7 +191,7 @@ def _matches_between(expected: Between, got: Shape) -> bool:
 def _matches_word(expected: Word, got: Shape, bindings: Bindings) -> bool:
     if isinstance(got, (str, int)):
         return not expected.fields and bindings.same(expected.text, str(got))
-    if not isinstance(got, Row) or not bindings.same(expected.text, got.name):
+    if not isinstance(got, ShownRow) or not bindings.same(expected.text, got.name):
         return False
     have = dict(got.fields)
     return all(name in have and bindings.same(value, have[name]) for name, value in expected.fields)
@@ -237,7 +232,7 @@ def render(got: Shape, bindings: Bindings) -> str:
         return "nil"
     if isinstance(got, ErrorText):
         return f"(error) {got.text}"
-    if isinstance(got, Row):
+    if isinstance(got, ShownRow):
         return " ".join(
             [bindings.written(got.name), *(f"{name}={value}" for name, value in got.fields)]
         ).strip()

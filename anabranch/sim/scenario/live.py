@@ -12,15 +12,16 @@ import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
+from anabranch.cluster.client import RespClient
+from anabranch.cluster.errors import ClusterError, ConnectionFailed
+from anabranch.cluster.regions import ProcessCluster
+from anabranch.region.resp.decoder import DecodedReply
 from anabranch.sim.plan import Fault, Link
 from anabranch.sim.scenario.admins import ANSWER_PATIENCE_S, Admins, Endpoint
-from anabranch.sim.scenario.cluster import ClusterError, Ticket
+from anabranch.sim.scenario.cluster import Ticket
 from anabranch.sim.scenario.model import Call, Scenario, Sync, connection
 from anabranch.sim.scenario.outages import Outages, only_simulated
-from anabranch.sim.scenario.processes import ProcessCluster
 from anabranch.sim.scenario.runner import ROUNDS_MAX
-from anabranch.sim.scenario.shape import Reply
-from anabranch.sim.scenario.wire import Wire, WireError
 
 MODE_SETTING = "crdt-xadd-id-uniqueness-mode"
 LINK_PATIENCE_S = 20.0
@@ -35,27 +36,27 @@ _RENAME_COMMANDS = (b"RENAME", b"RENAMENX")
 class _Line:
     """A client's connection."""
 
-    def __init__(self, region: int, wire: Wire) -> None:
+    def __init__(self, region: int, client: RespClient) -> None:
         self.region = region
-        self.wire = wire
+        self.client = client
         self.tickets: deque[Ticket] = deque()  # of commands without an answer, in order
         self.is_closed = False
 
     def close(self) -> None:
         """Closes the connection; the open tickets are lost."""
         self.is_closed = True
-        self.wire.close()
+        self.client.close()
         while self.tickets:
             self.tickets.popleft().lose()
 
     def take_in(self, patience_s: float) -> None:
         """Waits `patience_s` for a reply, and reads all replies that have come."""
         try:
-            while self.tickets and self.wire.readable(patience_s):
-                self.tickets[0].computed(self.wire.read())
+            while self.tickets and self.client.readable(patience_s):
+                self.tickets[0].computed(self.client.read())
                 self.tickets.popleft().answered()
                 patience_s = 0.0
-        except WireError:
+        except ConnectionFailed:
             self.close()
 
 
@@ -203,8 +204,8 @@ class LiveCluster:
             if line is None:
                 line = self._clients[whose] = _Line(region, self._admins.connect(region))
             for argv in commands:
-                line.wire.send(argv)
-        except WireError as error:
+                line.client.send(*argv)
+        except ConnectionFailed as error:
             raise self._admins.broke(error) from error
         line.tickets.extend(tickets)
         return tickets
@@ -318,7 +319,7 @@ class LiveCluster:
         if self._scenario is not None:
             self._set_up(region)
 
-    def ask(self, region: int, *argv: str) -> Reply:
+    def ask(self, region: int, *argv: str) -> DecodedReply:
         """The reply to a command on the runner's own connection."""
         return self._admins.call(region, *argv)
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from typing import Final, Optional
 
+from anabranch.cluster.errors import ClusterError
+from anabranch.cluster.regions import ProcessCluster
 from anabranch.sim.plan import Fault
-from anabranch.sim.scenario.cluster import ClusterError
 from anabranch.sim.scenario.model import Scenario
-from anabranch.sim.scenario.processes import ProcessCluster
 
 LIVE: Final = frozenset({"kill", "clean restart", "pause"})
 """Kinds of faults that can strike real processes."""
@@ -69,7 +69,7 @@ class Outages:
             if fault.kind == "kill":
                 self._processes.kill(name)
             else:
-                self._processes.terminate(name)
+                self._processes.stop(name)
             self._out[region] = "down"
             self._stops(region)
             self._later(fault, lambda: self._start(region))

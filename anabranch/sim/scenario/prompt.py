@@ -6,10 +6,9 @@ import re
 import time
 from typing import Final
 
+from anabranch.region.resp.decoder import DecodedReply, ErrorText
 from anabranch.sim.scenario.cells import words_of
-from anabranch.sim.scenario.expectation import ErrorText
 from anabranch.sim.scenario.session import Blocked, Refused, Session
-from anabranch.sim.scenario.shape import Reply
 
 HELP: Final = """\
 us> XADD orders * item book    a command to region us
@@ -106,7 +105,7 @@ class Prompt:
         return "\n".join([text, *self.answers()])
 
 
-def shown(reply: Reply, indent: str = "") -> str:
+def shown(reply: DecodedReply, indent: str = "") -> str:
     """A reply as redis-cli shows it, about."""
     if reply is None:
         return "(nil)"

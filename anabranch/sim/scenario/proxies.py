@@ -13,13 +13,12 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any, Final, Optional
 
+from anabranch.cluster.errors import ClusterError
+from anabranch.region.resp.decoder import DecodedReply, ErrorText
 from anabranch.region.resp.parser import ProtocolError, RequestParser
-from anabranch.sim.scenario.cluster import ClusterError
-from anabranch.sim.scenario.expectation import ErrorText
 from anabranch.sim.scenario.model import CLIENT_MAX
 from anabranch.sim.scenario.prompt import FIRST_PORT_LABEL
 from anabranch.sim.scenario.session import COMMAND_BYTES_MAX, Blocked, Refused, Session
-from anabranch.sim.scenario.shape import Reply
 
 HOST: Final = "127.0.0.1"
 _LOOK_S: Final = 0.01
@@ -128,7 +127,7 @@ class _Connection(socketserver.BaseRequestHandler):
         return encoded(reply, words)
 
 
-def encoded(reply: Reply, words: tuple[bytes, ...] = (b"",)) -> bytes:
+def encoded(reply: DecodedReply, words: tuple[bytes, ...] = (b"",)) -> bytes:
     """A reply in RESP2. `words` is the command: a nil of some is that of an array."""
     if reply is None:
         is_array = words[0].upper() in (b"XREAD", b"XREADGROUP", b"EXEC")

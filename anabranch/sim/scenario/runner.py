@@ -13,11 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Optional, Protocol
 
+from anabranch.cluster.errors import ClusterError
+from anabranch.region.resp.decoder import DecodedReply, ErrorText
 from anabranch.sim.plan import Link
-from anabranch.sim.scenario.cluster import ClusterError, ScenarioCluster, Ticket
+from anabranch.sim.scenario.cluster import ScenarioCluster, Ticket
 from anabranch.sim.scenario.expectation import (
     Bindings,
-    ErrorText,
     Expectation,
     Shape,
     matches,
@@ -38,7 +39,7 @@ from anabranch.sim.scenario.model import (
     Wait,
     connection,
 )
-from anabranch.sim.scenario.shape import Reply, shape, shape_of_transaction
+from anabranch.sim.scenario.shape import shape, shape_of_transaction
 
 ROUNDS_MAX = 50
 """A Sync row fails if it has not come to rest after this many rounds."""
@@ -280,7 +281,7 @@ class Run:
             if one.call.expected is not None:
                 self._note(one.call, one.call.argv, str(one.call.expected), "no answer")
 
-    def shape_of(self, call: Call, argv: Sequence[bytes], reply: Reply) -> Shape:
+    def shape_of(self, call: Call, argv: Sequence[bytes], reply: DecodedReply) -> Shape:
         """The reply's shape; records generated IDs, and the commands that a transaction queues."""
         name = argv[0].upper()
         whose = connection(call.region, call.client)
@@ -300,7 +301,7 @@ class Run:
             self._note_generated(call, argv, reply)
         return shape(argv, reply)
 
-    def _note_generated(self, call: Call, argv: Sequence[bytes], reply: Reply) -> None:
+    def _note_generated(self, call: Call, argv: Sequence[bytes], reply: DecodedReply) -> None:
         if argv[0].upper() == b"XADD" and b"*" in argv[2:] and isinstance(reply, bytes):
             wrong = self.bindings.generate(call.region, reply.decode())
             if wrong is not None:

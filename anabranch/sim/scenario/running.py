@@ -12,16 +12,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from anabranch.cluster.client import RespClient
+from anabranch.cluster.errors import ClusterError, ConnectionFailed
+from anabranch.cluster.ports import HOST
+from anabranch.cluster.regions import ProcessCluster, peers_of
+from anabranch.region.resp.decoder import ErrorText
 from anabranch.sim.plan import REGION_NAMES
-from anabranch.sim.scenario.admins import ANSWER_PATIENCE_S, Endpoint, peers_of
-from anabranch.sim.scenario.cluster import ClusterError
-from anabranch.sim.scenario.expectation import ErrorText
+from anabranch.sim.scenario.admins import ANSWER_PATIENCE_S, Endpoint
 from anabranch.sim.scenario.live import LiveCluster, deadline_keys
 from anabranch.sim.scenario.model import Scenario, ScenarioError
 from anabranch.sim.scenario.parser import load
-from anabranch.sim.scenario.processes import HOST, ProcessCluster
 from anabranch.sim.scenario.runner import Mismatch, run_scenario
-from anabranch.sim.scenario.wire import Wire, WireError
 from anabranch.sim.timeline.files import DrawingError, Part, drawn, targets, write
 
 _MEMBERS_AT_LEAST = 3
@@ -180,9 +181,9 @@ def discover(addresses: Sequence[str], password: str | None = None) -> dict[int,
         if not host or not port.isdigit():
             raise ClusterError(f"an address is HOST:PORT, not '{address}'")
         try:
-            with Wire(host, int(port), ANSWER_PATIENCE_S, password) as wire:
-                reply, held = wire.call("CRDT.PEERS"), wire.call("DBSIZE")
-        except WireError as error:
+            with RespClient(host, int(port), ANSWER_PATIENCE_S, password) as client:
+                reply, held = client.call("CRDT.PEERS"), client.call("DBSIZE")
+        except ConnectionFailed as error:
             raise ClusterError(str(error)) from error
         if isinstance(reply, ErrorText):
             raise ClusterError(f"{address}: {reply.text}")
@@ -253,5 +254,5 @@ class _Own:
         if self._cluster is not None:
             self._cluster.disconnect()
         if self._processes is not None:
-            self._processes.stop()
+            self._processes.close()
         self._cluster = self._processes = None

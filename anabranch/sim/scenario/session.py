@@ -14,6 +14,7 @@ from itertools import combinations
 from typing import Final, Union
 
 from anabranch.region.engine.settings import Settings
+from anabranch.region.resp.decoder import DecodedReply
 from anabranch.sim.history import Words
 from anabranch.sim.plan import shape_of
 from anabranch.sim.scenario.admins import ANSWER_PATIENCE_S
@@ -21,7 +22,6 @@ from anabranch.sim.scenario.cluster import Ticket
 from anabranch.sim.scenario.live import MODE_SETTING, LiveCluster
 from anabranch.sim.scenario.model import CLIENT_MAX, Call, Cut, Heal, Scenario, Sync, connection
 from anabranch.sim.scenario.runner import Run
-from anabranch.sim.scenario.shape import Reply
 from anabranch.sim.scenario.transcript import (
     Act,
     Answered,
@@ -118,7 +118,7 @@ class Session:
         )
         self._waiting: dict[int, _Waiting] = {}
         # The answers to commands that waited, until `take_answer`.
-        self._answers: dict[int, tuple[int, int, Reply]] = {}
+        self._answers: dict[int, tuple[int, int, DecodedReply]] = {}
         self._is_timed = False
         self._is_absolute = False
         cluster.prepare(self._scenario)
@@ -147,7 +147,7 @@ class Session:
 
     # -- acts
 
-    def command(self, region: int, client: int, words: Words) -> Union[Reply, Blocked]:
+    def command(self, region: int, client: int, words: Words) -> Union[DecodedReply, Blocked]:
         """Sends a command and records it; `client` 0 is the region's own client.
 
         Raises:
@@ -184,7 +184,7 @@ class Session:
         self._answer_others()
         return ticket.reply
 
-    def _waits(self, region: int, ticket: Ticket, number: Reply) -> bool:
+    def _waits(self, region: int, ticket: Ticket, number: DecodedReply) -> bool:
         """Whether the command of the client with this number waits.
 
         Without an answer, it waits only if the region says so: a busy one may just be slow.
@@ -198,7 +198,7 @@ class Session:
                 return True
         return False
 
-    def look(self, region: int, client: int, words: Words) -> Reply:
+    def look(self, region: int, client: int, words: Words) -> DecodedReply:
         """Sends a command that changes nothing, without recording it.
 
         Raises:
@@ -275,7 +275,7 @@ class Session:
         """(region, client) of those whose command has waited and is answered."""
         return [(region, client) for region, client, _ in self._answers.values()]
 
-    def take_answer(self, region: int, client: int) -> Reply:
+    def take_answer(self, region: int, client: int) -> DecodedReply:
         """The answer to the command of a client among `answers`."""
         return self._answers.pop(connection(region, client))[2]
 

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Optional, Union
 
+from anabranch.region.resp.decoder import ErrorText
 from anabranch.sim.history import Words
-from anabranch.sim.scenario.expectation import ErrorText, Row, Shape
+from anabranch.sim.scenario.expectation import Shape, ShownRow
 from anabranch.sim.scenario.recording import ANYTHING
 from anabranch.sim.scenario.writing import table_line, written_words
 
@@ -110,7 +111,7 @@ def _written(shape: Shape, fields: Sequence[str]) -> str:
         return str(shape)
     if isinstance(shape, str):
         return _text(shape)
-    if isinstance(shape, Row):
+    if isinstance(shape, ShownRow):
         return _row(shape, fields)
     assert isinstance(shape, list)
     inside = [_written(one, fields) for one in shape]
@@ -123,7 +124,7 @@ def _text(text: str) -> str:
     return text
 
 
-def _row(row: Row, fields: Sequence[str]) -> str:
+def _row(row: ShownRow, fields: Sequence[str]) -> str:
     parts = [_text(row.name)] if row.name else []
     have = dict(row.fields)
     for name in fields:

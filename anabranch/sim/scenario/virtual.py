@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Final, Optional
 
+from anabranch.cluster.errors import ClusterError
 from anabranch.region.engine.commands.introspection import keys_of
 from anabranch.region.engine.registry import commands
 from anabranch.region.engine.replies import (
@@ -25,17 +26,16 @@ from anabranch.region.engine.replies import (
     VerbatimText,
 )
 from anabranch.region.engine.replies import Reply as EngineReply
+from anabranch.region.resp.decoder import DecodedReply, ErrorText
 from anabranch.region.resp.encoder import format_double
 from anabranch.sim.checkers import ALL
 from anabranch.sim.history import Began, Checker, Operation, Violation, Words
 from anabranch.sim.load.client import Client
 from anabranch.sim.plan import ClientPlan, Fault, Link, Plan
 from anabranch.sim.run import conclude
-from anabranch.sim.scenario.cluster import ClusterError, Ticket
-from anabranch.sim.scenario.expectation import ErrorText
+from anabranch.sim.scenario.cluster import Ticket
 from anabranch.sim.scenario.model import CLIENT_MAX, Scenario
 from anabranch.sim.scenario.runner import Mismatch, StepWatcher, run_scenario
-from anabranch.sim.scenario.shape import Reply
 from anabranch.sim.timeline.recorder import Recorder
 from anabranch.sim.world import faults
 from anabranch.sim.world.environment import EPOCH_MS
@@ -326,7 +326,7 @@ class VirtualCluster:
             found[region] = dict(zip(numbers[0::2], numbers[1::2], strict=True))
         return found
 
-    def _answer(self, ticket: Ticket) -> Reply:
+    def _answer(self, ticket: Ticket) -> DecodedReply:
         """The reply; None if the command was refused, lost or not answered in time."""
         self.settle(ticket)
         return None if ticket.is_open or ticket.lost or ticket.refused else ticket.reply
@@ -424,7 +424,7 @@ def run_virtually(
     return mismatches, cluster.violations
 
 
-def plain(reply: EngineReply) -> Reply:
+def plain(reply: EngineReply) -> DecodedReply:
     """A reply as RESP2 carries it."""
     if reply is None or isinstance(reply, (bytes, NullArray)):
         return reply if isinstance(reply, bytes) else None

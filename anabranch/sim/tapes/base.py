@@ -19,7 +19,7 @@ from anabranch.crdt.spans import SpansByRegion
 from anabranch.crdt.state import put_local, read_local
 from anabranch.crdt.stream import Stream
 from anabranch.region.engine.engine import Engine
-from anabranch.sim.calls import Call, Facts, Issued
+from anabranch.sim.calls import Call, EngineFacts, Issued
 from anabranch.sim.tapes.values import (
     put_facts,
     put_issued,
@@ -34,7 +34,6 @@ from anabranch.sim.twin.session import Blocked
 from anabranch.sim.twin.state import (
     Consumer,
     Create,
-    Dot,
     Entry,
     Group,
     Key,
@@ -43,6 +42,7 @@ from anabranch.sim.twin.state import (
     Place,
     State,
 )
+from anabranch.sim.twin.vectors import Dot
 
 _CHUNK_BYTES: Final = 1 << 20
 
@@ -55,7 +55,7 @@ class Base:
     that waits. `unjudged`: sessions with other commands that wait.
     """
 
-    def __init__(self, keyspace: Keyspace, facts: Facts, opened: list[Issued]) -> None:
+    def __init__(self, keyspace: Keyspace, facts: EngineFacts, opened: list[Issued]) -> None:
         self.keyspace: Final = keyspace
         self.facts: Final = facts
         self.opened: Final = opened
@@ -148,7 +148,7 @@ def begin(twin: TwinRegion, base: Base) -> None:
     twin.is_restored = True
     twin.hand_set = {(key.name, name) for key in twin.state.keys.values() for name in key.groups}
     twin.hand_set.update(twin.state.keys)
-    twin.sessions = {}
+    twin.sessions.clear()
     twin.for_start = []
     twin.blocked = [
         Blocked(twin.session(session), words, list(keys), until_ms)

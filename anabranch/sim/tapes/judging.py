@@ -27,8 +27,9 @@ from anabranch.sim.twin.dispatch import KNOWN, run
 from anabranch.sim.twin.join import Frozen
 from anabranch.sim.twin.judge import title
 from anabranch.sim.twin.region import TwinRegion, decode
-from anabranch.sim.twin.replies import Expected, Mismatch, shown
+from anabranch.sim.twin.replies import Expected, Mismatch, in_words, shown
 from anabranch.sim.twin.session import Session
+from anabranch.sim.unrolled import commands_of, replies_of
 
 _ANYTHING: Final = Expected("anything", lambda _: True)
 # Errors that tell of words that do not parse, of commands that a region does not serve, and of
@@ -226,8 +227,9 @@ def _is_malformed(message: str) -> bool:
 
 def _remember(one: Replay, call: Call) -> None:
     if call.kind == calls.EXECUTE:
-        text = f"{call.at_ms} ms: {title(call)} → {shown(call.reply)!r}"
-        one.recent.append((call.at_ms, call.argv, text[:300]))
+        for argv, reply in zip(commands_of(call), replies_of(call), strict=False):
+            text = f"{call.at_ms} ms: connection {call.session}: {in_words(argv)}"
+            one.recent.append((call.at_ms, argv, f"{text} → {shown(reply)!r}"[:300]))
     elif call.kind in (calls.MERGE, calls.JOIN, calls.START):
         blocks = ", ".join(f"{block.first}–{block.last} of {block.origin}" for block in call.blocks)
         one.recent.append((call.at_ms, (), f"{call.at_ms} ms: {call.kind} {blocks}"))
@@ -235,6 +237,8 @@ def _remember(one: Replay, call: Call) -> None:
 
 def _story(one: Replay, call: Call) -> list[str]:
     """The last calls of the region that concern a key of the wrong call, and merges."""
-    keys = set(call.argv[1:]) if call.kind == calls.EXECUTE else set()
+    keys: set[bytes] = set()
+    if call.kind == calls.EXECUTE:
+        keys = {word for argv in commands_of(call) for word in argv[1:]}
     found = [text for _, argv, text in one.recent if not argv or not keys or keys & set(argv[1:])]
     return found[-_STORY_LINES:]

@@ -6,7 +6,7 @@ when they have changed since the former call.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Optional
 
 from anabranch.crdt.block import Block
 from anabranch.crdt.effect_bytes import put_effect, read_effect
@@ -15,6 +15,7 @@ from anabranch.region.engine.replies import (
     NO_REPLY,
     NULL_ARRAY,
     REPLY_LATER,
+    AddedIds,
     EntriesReply,
     ErrorReply,
     MapReply,
@@ -30,7 +31,7 @@ from anabranch.region.engine.replies import (
 )
 from anabranch.region.engine.setting import Value
 from anabranch.sim import calls
-from anabranch.sim.calls import Call, Facts, Issued, Row
+from anabranch.sim.calls import Call, EngineFacts, Following, Issued, RowFacts
 from anabranch.sim.tapes.passwords import without_password, without_passwords
 
 _KINDS: Final = (
@@ -96,7 +97,7 @@ def read_words(reader: Reader) -> tuple[bytes, ...]:
 # -- replies
 
 _NONE, _INT, _BYTES, _LIST, _SIMPLE, _ERROR, _NULL, _MAP, _SET, _TEXT, _LATER, _SILENT = range(12)
-_FLOAT, _BOOL = 12, 13
+_FLOAT, _BOOL, _IDS = 12, 13, 14
 
 
 def put_reply(out: bytearray, reply: Reply) -> None:
@@ -125,6 +126,10 @@ def put_reply(out: bytearray, reply: Reply) -> None:
         out.append(kinds[type(reply)])
     elif isinstance(reply, (EntriesReply, PendingReply)):
         put_reply(out, listed(reply))
+    elif isinstance(reply, AddedIds):
+        out.append(_IDS)
+        for number in (reply.ms, reply.first_seq, reply.count):
+            put_varint(out, number)
     else:
         _put_many(out, reply)
 
@@ -165,6 +170,9 @@ def read_reply(reader: Reader) -> Reply:
         return float(_read_text(reader))
     if kind == _BOOL:
         return reader.varint() == 1
+    if kind == _IDS:
+        ms, first_seq, count = [reader.varint() for _ in range(3)]
+        return AddedIds(ms, first_seq, count)
     plain: dict[int, Reply] = {_NONE: None, _NULL: NULL_ARRAY, _LATER: REPLY_LATER}
     plain[_SILENT] = NO_REPLY
     if kind not in plain:
@@ -175,7 +183,7 @@ def read_reply(reader: Reader) -> Reply:
 # -- calls
 
 
-def put_facts(out: bytearray, facts: Facts) -> None:
+def put_facts(out: bytearray, facts: EngineFacts) -> None:
     """Appends the facts about a region after a call."""
     put_vector(out, facts.vector)
     for number in (facts.position, facts.is_open, facts.clock_ms, facts.steady_ms):
@@ -186,14 +194,14 @@ def put_facts(out: bytearray, facts: Facts) -> None:
     put_varint(out, facts.pending_bytes)
 
 
-def read_facts(reader: Reader) -> Facts:
+def read_facts(reader: Reader) -> EngineFacts:
     """Reads what `put_facts` wrote."""
     vector = reader.vector()
     position, is_open, clock_ms, steady_ms = [reader.varint() for _ in range(4)]
     floor_ms = reader.varint()
     state = _STATES[reader.varint()]
     error = _read_text(reader)
-    return Facts(
+    return EngineFacts(
         vector, position, is_open == 1, clock_ms, steady_ms, floor_ms, state, error, reader.varint()
     )
 
@@ -254,7 +262,10 @@ def _put_rest(out: bytearray, call: Call) -> None:
     if call.kind in (calls.EXECUTE, calls.DISCONNECT):
         put_varint(out, call.session)
         put_words(out, without_passwords(call.argv))
-        put_reply(out, without_password(call.reply))
+        _put_following(out, call.following)
+        put_varint(out, len(call.replies))
+        for reply in call.replies:
+            put_reply(out, without_password(reply))
     elif call.kind == calls.MERGE:
         put_varint(out, call.source)
         put_varint(out, call.is_taken)
@@ -272,6 +283,32 @@ def _put_rest(out: bytearray, call: Call) -> None:
         put_int(out, -1 if call.position is None else call.position)
 
 
+def _put_following(out: bytearray, following: Optional[Following]) -> None:
+    """The commands of a batch after the first one; 0 without any."""
+    put_varint(out, following.count if following is not None else 0)
+    if following is None:
+        return
+    _put_text(out, following.shape)
+    for number in (following.word, following.first_value, following.as_entries):
+        put_varint(out, int(number))
+    put_words(out, tuple(following.words))
+    put_bytes(out, following.data)
+    put_varint(out, len(following.ends))
+    for end in following.ends:
+        put_varint(out, end)
+
+
+def _read_following(reader: Reader) -> Optional[Following]:
+    count = reader.varint()
+    if not count:
+        return None
+    shape = _read_text(reader)
+    word, first_value, as_entries = [reader.varint() for _ in range(3)]
+    words, data = list(read_words(reader)), reader.bytes_()
+    ends = [reader.varint() for _ in range(reader.count())]
+    return Following(shape, count, word, first_value, as_entries == 1, words, data, ends)
+
+
 class CallReader:
     """Reads the calls of one region."""
 
@@ -285,11 +322,11 @@ class CallReader:
         now_ms = reader.varint()
         facts = read_facts(reader)
         issued = read_issued(reader)
-        rows: list[Row] = []
+        rows: list[RowFacts] = []
         for _ in range(reader.count()):
             row_kind = _ROWS[reader.varint()]
             position, origin, first, last = [reader.varint() for _ in range(4)]
-            rows.append(Row(position, row_kind, origin, first, last))
+            rows.append(RowFacts(position, row_kind, origin, first, last))
         late: list[tuple[int, Reply]] = []
         for _ in range(reader.count()):
             session = reader.varint()
@@ -314,7 +351,8 @@ def _read_rest(reader: Reader, call: Call) -> None:
     if call.kind in (calls.EXECUTE, calls.DISCONNECT):
         call.session = reader.varint()
         call.argv = read_words(reader)
-        call.reply = read_reply(reader)
+        call.following = _read_following(reader)
+        call.replies = [read_reply(reader) for _ in range(reader.count())]
     elif call.kind == calls.MERGE:
         call.source = reader.varint()
         call.is_taken = reader.varint() == 1

@@ -26,12 +26,11 @@ from anabranch.sim import calls
 from anabranch.sim.calls import Call
 from anabranch.sim.tapes.base import can_begin, put_base
 from anabranch.sim.tapes.values import CallWriter
-from anabranch.sim.world.tap import TappedEngine
-from anabranch.sim.world.watchers import CallWatcher
+from anabranch.sim.world.tapped import TappedEngine
 
 _log = logging.getLogger(__name__)
 
-MAGIC: Final = b"anabranch tape 2\n"
+MAGIC: Final = b"anabranch tape 3\n"
 BASE, CALL, CUT_SENT, JOINED = 1, 2, 3, 4
 # Where the tapes are in the data directory of a region.
 FOLDER: Final = "tape"
@@ -47,7 +46,7 @@ def tape_files(directory: Path) -> list[Path]:
     return [file for file in sorted(directory.glob("*.tape")) if file.stat().st_size]
 
 
-class TapeWriter(CallWatcher):
+class TapeWriter:
     """Receives the calls of one engine (`EngineWatcher`) and writes them.
 
     `bytes_max` bounds the files together, apart from the state with which the newest begins. Its
@@ -165,9 +164,6 @@ class TapeWriter(CallWatcher):
         engine = self._engine = TappedEngine(state, self)
         engine.began()
         return engine
-
-    def follows_calls(self) -> bool:
-        return self._engine is not None
 
     def called(self, call: Call) -> None:
         try:

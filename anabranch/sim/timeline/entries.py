@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Optional
 
 from anabranch.crdt.cursor import LogCursor
-from anabranch.crdt.vector import Dot
-from anabranch.sim.history import Vector
+from anabranch.crdt.vector import Dot, Vector
 from anabranch.sim.logged import Add, Logged
 from anabranch.sim.timeline.effects import removes
 from anabranch.sim.world.world import World

@@ -5,6 +5,7 @@ same calls in the same order (`sim.calls`) and computes each reply and each effe
 
 Reading order:
 
+- `vectors`: dots and vectors as plain tuples and dicts.
 - `state`: the data as plain dicts and sets.
 - `effects`: effects as the twin compares them.
 - `apply`: one effect applied.
@@ -31,6 +32,7 @@ Reading order:
 - `looks`: CRDT.GROUPS.
 - `keys`: deleting, renaming, deadlines, listing.
 - `dispatch`: the table of commands, and transactions.
+- `late_replies`: replies to commands that waited.
 - `region`: the doors of the engine: commands, merges, joins, ticks, starts.
 - `judge`: the judge `twin`.
 """

@@ -29,7 +29,8 @@ from anabranch.sim.twin.ids import ZERO, count_id, form, id_for
 from anabranch.sim.twin.losers import answers, may_be_gone
 from anabranch.sim.twin.replies import Expected, Mismatch
 from anabranch.sim.twin.session import Session, may_issue
-from anabranch.sim.twin.state import NEVER, Dot, Entry, Key
+from anabranch.sim.twin.state import NEVER, Entry, Key
+from anabranch.sim.twin.vectors import Dot
 
 
 class Trimming(NamedTuple):

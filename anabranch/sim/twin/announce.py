@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from anabranch.sim.twin.state import Dot, Group, Key, Place, State
+from anabranch.sim.twin.state import Group, Key, Place, State
+from anabranch.sim.twin.vectors import Dot
 
 
 class Due(NamedTuple):
@@ -47,10 +48,10 @@ def runs(key: Key, group: Group, acked: set[Dot], has_lower_floor: bool = False)
     """
     found: set[Dot] = set()
     for region, log in key.logs.items():
-        done = [_is_done(group, (region, counter)) for counter, _ in log]
+        done = [_is_done(group, (region, counter)) for counter in log]
         for begin in _beginnings(key, group, region, acked, has_lower_floor):
             run: list[int] = []
-            for (counter, _), is_done in zip(log, done, strict=True):
+            for counter, is_done in zip(log, done, strict=True):
                 if counter <= begin:
                     continue
                 if not is_done:

@@ -17,19 +17,8 @@ from anabranch.crdt.effects import (
     Trim,
 )
 from anabranch.sim.twin.effects import Add, Announce, Plain
-from anabranch.sim.twin.state import (
-    Create,
-    Dot,
-    Entry,
-    Group,
-    Key,
-    Pair,
-    Place,
-    State,
-    Vector,
-    covers,
-    raise_to,
-)
+from anabranch.sim.twin.state import Create, Entry, Group, Key, Pair, Place, State
+from anabranch.sim.twin.vectors import Dot, Vector, covers, raise_to
 
 
 def apply(state: State, effect: Plain, dot: Dot, is_issued: bool) -> None:
@@ -278,7 +267,7 @@ def _is_above_undelivered(key: Key, group: Group, news: set[Dot]) -> bool:
     """Whether some of these entries lie above one of their log that `>` would still deliver."""
     for region in {region for region, _ in news}:
         highest = max(counter for one, counter in news if one == region)
-        for counter, entry_id in key.logs.get(region, []):
+        for counter, entry_id in key.logs.get(region, {}).items():
             if counter < highest and group.is_undelivered((region, counter), entry_id):
                 return True
     return False

@@ -10,7 +10,8 @@ from anabranch.sim.twin.reading import see
 from anabranch.sim.twin.records import Claimed, FloorRaised, LeftPel
 from anabranch.sim.twin.replies import entry_reply
 from anabranch.sim.twin.session import Session
-from anabranch.sim.twin.state import Dot, Key, Pending, Place
+from anabranch.sim.twin.state import Key, Pending, Place
+from anabranch.sim.twin.vectors import Dot
 
 
 def _group_key(twin: TwinCore, name: bytes, group: bytes) -> Key:

@@ -25,7 +25,8 @@ from anabranch.crdt.effects import (
 )
 from anabranch.sim.rules import CONFLICTS, Counts
 from anabranch.sim.twin.effects import Add, Announce, Plain
-from anabranch.sim.twin.state import Dot, State, Vector
+from anabranch.sim.twin.state import State
+from anabranch.sim.twin.vectors import Dot, Vector
 
 Mark = tuple[str, object]
 """(kind, value): two effects are of one conflict if their kinds meet and their values are equal."""

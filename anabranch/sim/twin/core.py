@@ -14,7 +14,7 @@ from typing import Final, Optional
 from anabranch.region.engine.replies import ErrorReply, Reply
 from anabranch.region.engine.setting import Value
 from anabranch.sim import calls
-from anabranch.sim.calls import Call, Facts
+from anabranch.sim.calls import Call, EngineFacts
 from anabranch.sim.twin.apply import apply
 from anabranch.sim.twin.conflicts import Conflicts
 from anabranch.sim.twin.effects import Plain, content
@@ -22,7 +22,8 @@ from anabranch.sim.twin.journal import Journal
 from anabranch.sim.twin.records import Record, apply_record
 from anabranch.sim.twin.replies import Mismatch, error_with
 from anabranch.sim.twin.session import Blocked, Session, StartNotOver
-from anabranch.sim.twin.state import Dot, State, Vector
+from anabranch.sim.twin.state import State
+from anabranch.sim.twin.vectors import Dot, Vector
 
 
 class TwinCore:
@@ -53,7 +54,7 @@ class TwinCore:
         self.modes: set[object] = set()
         self.counter_committed = 0
         self.call: Call
-        self.facts: Facts
+        self.facts: EngineFacts
         # The region's reply to the command that runs now, for the choices that the region has.
         self.reply: Optional[Reply] = None
         # The later commands of the transaction that runs now, with the region's replies.

@@ -27,7 +27,7 @@ from anabranch.crdt.effects import (
 from anabranch.crdt.ids import format_id
 from anabranch.crdt.node import decode_fields, names_end
 from anabranch.crdt.scan import SAME_NAMES, Scan
-from anabranch.sim.twin.state import Dot, Vector
+from anabranch.sim.twin.vectors import Dot, Vector
 
 
 class Pairing:

@@ -46,7 +46,7 @@ def xinfo(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
 
 def _head(twin: TwinCore, key: Key) -> list[Reply]:
     is_free = key.name in twin.hand_set
-    first = format_id(key.order[0][0]) if key.order else b"0-0"
+    first = format_id(key.order.keys()[0][0]) if key.order else b"0-0"
     duration_ms, maxsize = twin.state.idempotency(key)
     return [
         *(b"length", len(key.entries)),

@@ -15,7 +15,7 @@ from anabranch.sim.twin.apply import key_of
 from anabranch.sim.twin.core import TwinCore
 from anabranch.sim.twin.replies import Expected, Mismatch
 from anabranch.sim.twin.session import Session
-from anabranch.sim.twin.state import Dot, Vector, covers
+from anabranch.sim.twin.vectors import Dot, Vector, covers
 
 _UNREADABLE: Final = "ERR the log could not be read"
 

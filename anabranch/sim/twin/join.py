@@ -11,18 +11,8 @@ from anabranch.sim.twin.apply import (
     restart_figures,
     retire,
 )
-from anabranch.sim.twin.state import (
-    Create,
-    Dot,
-    Entry,
-    Group,
-    Key,
-    Pair,
-    State,
-    Vector,
-    covers,
-    raise_to,
-)
+from anabranch.sim.twin.state import Create, Entry, Group, Key, Pair, State
+from anabranch.sim.twin.vectors import Dot, Vector, covers, raise_to
 
 T = TypeVar("T")
 

@@ -15,12 +15,13 @@ from anabranch.sim.twin.effects import Plain
 from anabranch.sim.twin.join import Frozen, join
 from anabranch.sim.twin.records import Record, apply_record
 from anabranch.sim.twin.replies import Mismatch
-from anabranch.sim.twin.state import Dot, State
+from anabranch.sim.twin.state import State
+from anabranch.sim.twin.vectors import Dot
 
 Content = Union[list[tuple[Dot, Plain]], list[Record], Frozen, None]
 
 
-class Row:
+class TwinRow:
     """A row of the log. `is_own`: the region issued its effects. A clock row has no content."""
 
     def __init__(self, position: int, clock_ms: int, content: Content, is_own: bool) -> None:
@@ -37,11 +38,11 @@ class Journal:
     """
 
     def __init__(self) -> None:
-        self.rows: list[Row] = []
+        self.rows: list[TwinRow] = []
         # The last position known to be on disk.
         self.committed = 0
         # The rows that the region made in this call and that the twin has not reached.
-        self._told: list[calls.Row] = []
+        self._told: list[calls.RowFacts] = []
         self._effects: list[tuple[Dot, Plain]] = []
         self._records: list[Record] = []
         self._clock_ms = 0
@@ -88,9 +89,9 @@ class Journal:
             self._records = []
 
     def _push(self, content: Content, clock_ms: int, is_own: bool) -> None:
-        self.rows.append(Row(self.position + 1, clock_ms, content, is_own))
+        self.rows.append(TwinRow(self.position + 1, clock_ms, content, is_own))
 
-    def _next_told(self) -> Optional[calls.Row]:
+    def _next_told(self) -> Optional[calls.RowFacts]:
         """The next row that the region made in this call; clock rows before it are taken over."""
         while self._told and self._told[0].position <= self.position + 1:
             row = self._told[0]
@@ -136,7 +137,7 @@ class Journal:
 
         `opened` are the effects after it that are in no row yet.
         """
-        self.rows = [Row(position, 0, None, False)]
+        self.rows = [TwinRow(position, 0, None, False)]
         self.committed = position
         self._effects, self._records = opened, []
 

@@ -26,7 +26,7 @@ from anabranch.sim.twin.effects import Plain
 from anabranch.sim.twin.join import Frozen
 from anabranch.sim.twin.looks import pending_questions, trim_questions
 from anabranch.sim.twin.region import TwinRegion, decode
-from anabranch.sim.twin.replies import Mismatch, shown
+from anabranch.sim.twin.replies import Mismatch, in_words, shown
 
 _BLOCKS_MAX: Final = 2000
 # Regions are looked into at every eighth call of `shown`.
@@ -183,15 +183,15 @@ class Twin(Checker):
 
 def _replied(call: Call) -> str:
     """An error or a wait that the mismatch does not show."""
-    reply = call.reply
-    if call.kind == calls.EXECUTE and isinstance(reply, (ErrorReply, ReplyLater)):
+    reply = call.replies[-1] if call.replies else None
+    if isinstance(reply, (ErrorReply, ReplyLater)):
         return f" (it replied {shown(reply)!r})"
     return ""
 
 
 def title(call: Call) -> str:
     """A call as a violation names it."""
-    if call.kind == calls.EXECUTE:
-        words = b" ".join(call.argv).decode("ascii", "backslashreplace")
-        return f"connection {call.session}: {words}"
-    return call.kind
+    if call.kind != calls.EXECUTE:
+        return call.kind
+    following = f" and {call.following.count} like it" if call.following is not None else ""
+    return f"connection {call.session}: {in_words(call.argv)}{following}"

@@ -13,7 +13,8 @@ from anabranch.sim.replies import field_of
 from anabranch.sim.twin.core import TwinCore
 from anabranch.sim.twin.replies import Expected
 from anabranch.sim.twin.session import Session
-from anabranch.sim.twin.state import Dot, Group, Key
+from anabranch.sim.twin.state import Group, Key
+from anabranch.sim.twin.vectors import Dot
 
 
 def crdt_groups(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:

@@ -11,7 +11,8 @@ from __future__ import annotations
 from anabranch.crdt.effects import RemoveEntries
 from anabranch.sim.twin.core import TwinCore
 from anabranch.sim.twin.replies import Mismatch
-from anabranch.sim.twin.state import Dot, Key, Pair, State, covers
+from anabranch.sim.twin.state import Key, Pair, State
+from anabranch.sim.twin.vectors import Dot, covers
 
 
 def loser_of(one: Pair, other: Pair, duration_ms: int) -> Pair | None:

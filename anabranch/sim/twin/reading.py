@@ -20,7 +20,8 @@ from anabranch.sim.twin.core import TwinCore
 from anabranch.sim.twin.records import Claimed, ConsumerMade, Delivered
 from anabranch.sim.twin.replies import entry_reply
 from anabranch.sim.twin.session import Blocked, Session
-from anabranch.sim.twin.state import Dot, Entry, Group, Key, Pending, State
+from anabranch.sim.twin.state import Entry, Group, Key, Pending, State
+from anabranch.sim.twin.vectors import Dot
 
 _NO_COUNT: Final = 1 << 60
 
@@ -142,7 +143,7 @@ def _after(key: Optional[Key], word: bytes) -> int:
     if word == b"+":
         if key is None:
             return 0
-        return key.order[-1][0] - 1 if key.order else key.last_id()
+        return key.order.keys()[-1][0] - 1 if key.order else key.last_id()
     return entry_id(word)
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Final, Optional
 
-from anabranch.sim.twin.state import Consumer, Dot, Group, Key, Pending, Place, State, covers
+from anabranch.sim.twin.state import Consumer, Group, Key, Pending, Place, State
+from anabranch.sim.twin.vectors import Dot, covers
 
 
 class Record:

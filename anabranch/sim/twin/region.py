@@ -16,7 +16,6 @@ from anabranch.region.engine.replies import (
     REPLY_LATER,
     CommandError,
     ErrorReply,
-    Reply,
     ReplyLater,
 )
 from anabranch.sim import calls
@@ -27,9 +26,12 @@ from anabranch.sim.twin.core import Run, TwinCore, named
 from anabranch.sim.twin.effects import Plain, plain
 from anabranch.sim.twin.history import check_history
 from anabranch.sim.twin.join import Frozen, join
-from anabranch.sim.twin.replies import Expected, Mismatch, check
+from anabranch.sim.twin.late_replies import LateReplies
+from anabranch.sim.twin.replies import Expected, Mismatch, check, in_words
 from anabranch.sim.twin.session import Session, StartNotOver, may_issue
-from anabranch.sim.twin.state import State, has_more, raise_to
+from anabranch.sim.twin.state import State
+from anabranch.sim.twin.vectors import has_more, raise_to
+from anabranch.sim.unrolled import commands_of, replies_of
 
 
 class TwinRegion(TwinCore):
@@ -37,7 +39,7 @@ class TwinRegion(TwinCore):
 
     def __init__(self, region: int, run: Run) -> None:
         super().__init__(region)
-        self.sessions: dict[int, Session] = {}
+        self.sessions: Final[dict[int, Session]] = {}
         self.for_start: list[tuple[Session, tuple[bytes, ...]]] = []
         self.was_serving = False
         # Makes the state before the first row of the log; None if it is unknown.
@@ -46,8 +48,7 @@ class TwinRegion(TwinCore):
         self.is_restored = False
         self.was_in_recovery = False
         self._run: Final = run
-        # The late replies expected of this call.
-        self._late: list[tuple[int, object]] = []
+        self._late: Final = LateReplies(self.sessions)
         self._hidden: set[bytes] = set()
 
     # -- calls
@@ -60,7 +61,7 @@ class TwinRegion(TwinCore):
         self.to_follow = {}
         for first, effect in call.issued:
             self.to_follow.update(plain(first, [effect]))
-        self._late = []
+        self._late.begin_call(call)
         self.journal.begin_call(call)
         state = self.state
         if call.kind != calls.START:
@@ -113,34 +114,8 @@ class TwinRegion(TwinCore):
         if call.issued or call.rows:
             raise_to(self.had, state.vector)
         self.clock_max_ms = max(self.clock_max_ms, state.clock_ms)
-        self._compare_late(call)
-
-    def _compare_late(self, call: Call) -> None:
-        actual: list[tuple[int, Reply]] = []
-        for number, reply in call.late:
-            session = self.sessions.get(number)
-            if session is not None and session.is_unjudged:
-                session.is_unjudged = False
-                key, session.history_of = session.history_of, b""
-                if key:
-                    check_history(self, key, session.history_to, reply)
-            elif session is not None:
-                actual.append((number, reply))
-        for (number, expected), (answered, reply) in zip(self._late, actual, strict=False):
-            if number != answered:
-                raise Mismatch(
-                    f"answered connection {answered} that waited; expected {number} next"
-                )
-            try:
-                check(expected, reply)
-            except Mismatch as error:
-                raise Mismatch(f"late, to connection {number}, {error}") from error
-        if len(actual) > len(self._late):
-            number, reply = actual[len(self._late)]
-            check(REPLY_LATER, reply)
-        if len(actual) < len(self._late):
-            number, expected = self._late[len(actual)]
-            raise Mismatch(f"does not answer connection {number} that waits; expected {expected}")
+        for key, seen_to, reply in self._late.compare():
+            check_history(self, key, seen_to, reply)
 
     # -- the start
 
@@ -149,7 +124,8 @@ class TwinRegion(TwinCore):
         if call.position < self.journal.committed:
             self.is_restored = self.is_restored or call.how == "backup"
         self.journal.cut_back(call.position)
-        self.sessions, self.blocked, self.for_start = {}, [], []
+        self.sessions.clear()
+        self.blocked, self.for_start = [], []
         self.was_serving = False
         issued = self.counter()
         assert self.first_state is not None
@@ -209,45 +185,13 @@ class TwinRegion(TwinCore):
     def _run_waiting(self) -> None:
         waiting, self.for_start = self.for_start, []
         for place, (session, argv) in enumerate(waiting):
-            self._look_late(session)
-            self.waited = self._told(waiting[place + 1 :])
+            self.reply = self._late.next_of(session)
+            self.waited = self._late.of_waiting(waiting[place + 1 :])
             self.state.count("S13.6")
             reply = self._dispatch(session, argv)
             self.reply = None
             if not isinstance(reply, ReplyLater):
-                self._late.append((session.number, reply))
-
-    def _told(
-        self, waiting: list[tuple[Session, tuple[bytes, ...]]]
-    ) -> list[tuple[tuple[bytes, ...], Reply]]:
-        """The commands that wait, those of transactions one by one, with the region's replies."""
-        replies = dict(self.call.late)
-        found: list[tuple[tuple[bytes, ...], Reply]] = []
-        for session, argv in waiting:
-            reply = replies.get(session.number)
-            if session.queued is not None and isinstance(reply, list):
-                found += zip(session.queued, reply, strict=False)
-            else:
-                found.append((argv, reply))
-        return found
-
-    def _look_late(self, session: Session) -> None:
-        """The next late reply of the session, for the choices that the region has."""
-        told = [number for number, _ in self._late].count(session.number)
-        replies = [reply for number, reply in self.call.late if number == session.number]
-        self.reply = replies[told] if told < len(replies) else REPLY_LATER
-
-    def _is_next(self, session: Session) -> bool:
-        """Whether the region's next late reply is to the session.
-
-        In a call that runs several commands a reader can wake more than once, and be refused later.
-        """
-        judged = [
-            number
-            for number, _ in self.call.late
-            if number in self.sessions and not self.sessions[number].is_unjudged
-        ]
-        return judged[len(self._late) : len(self._late) + 1] == [session.number]
+                self._late.expect(session, reply)
 
     # -- commands
 
@@ -258,10 +202,22 @@ class TwinRegion(TwinCore):
         return self.sessions[number]
 
     def _execute(self, call: Call) -> None:
-        self.reply = call.reply
-        expected = self._dispatch(self.session(call.session), call.argv)
-        self.reply = None
-        check(expected, call.reply)
+        """Runs the commands of a batch one after the other."""
+        session, replies = self.session(call.session), replies_of(call)
+        commands = commands_of(call)
+        if len(replies) != len(commands):
+            raise Mismatch(f"answers {len(commands)} commands with {len(replies)} replies")
+        for place, argv in enumerate(commands):
+            self.reply = replies[place]
+            expected = self._dispatch(session, argv)
+            self.reply = None
+            try:
+                check(expected, replies[place])
+            except Mismatch as error:
+                if not place:
+                    raise
+                text = f"command {place + 1} of the batch, {in_words(argv)}: {error}"
+                raise Mismatch(text) from error
 
     def _dispatch(self, session: Session, argv: tuple[bytes, ...]) -> object:
         """Runs a command as a unit.
@@ -362,7 +318,7 @@ class TwinRegion(TwinCore):
         )
         for one in over:
             self.blocked.remove(one)
-            self._late.append((one.session.number, NULL_ARRAY))
+            self._late.expect(one.session, NULL_ARRAY)
         self.note_lifecycle()
         if self.facts.state in ("recovery", "lost"):
             self._run_waiting()
@@ -395,12 +351,12 @@ class TwinRegion(TwinCore):
         for one in [blocked for blocked in self.blocked if not set(keys).isdisjoint(blocked.keys)]:
             if one not in self.blocked:
                 continue
-            self._look_late(one.session)
+            self.reply = self._late.next_of(one.session)
             self.is_reading = True
             try:
                 reply = (
                     self.reply
-                    if self.is_refused_by_bytes() and self._is_next(one.session)
+                    if self.is_refused_by_bytes() and self._late.is_next(one.session)
                     else self._run(self, one.session, one.argv)
                 )
             except CommandError as error:
@@ -412,7 +368,7 @@ class TwinRegion(TwinCore):
                 self.reply = None
             if not isinstance(reply, ReplyLater):
                 self.blocked.remove(one)
-                self._late.append((one.session.number, reply))
+                self._late.expect(one.session, reply)
 
 
 def decode(block: Block) -> list[Plain]:

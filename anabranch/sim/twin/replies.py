@@ -56,6 +56,11 @@ def entry_reply(entry: Entry) -> Reply:
     return [format_id(entry.entry_id), fields]
 
 
+def in_words(argv: tuple[bytes, ...]) -> str:
+    """A command as a violation names it."""
+    return b" ".join(argv).decode("ascii", "backslashreplace")
+
+
 def shown(reply: object) -> object:
     """A reply as plain values that can be compared and printed."""
     if isinstance(reply, list):

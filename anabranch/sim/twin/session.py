@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Optional
 
-from anabranch.sim.twin.state import Vector
+from anabranch.sim.twin.vectors import Vector
 
 
 class Session:

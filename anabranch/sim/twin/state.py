@@ -6,38 +6,16 @@ and given counters are a set. Nothing is packed, joined to spans or cached.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections.abc import Iterator
 from typing import Final, Optional
 
-from anabranch.sim.rules import Counts
+from sortedcontainers import SortedDict
 
-Vector = dict[int, int]
-Dot = tuple[int, int]
-"""(region_id, counter)"""
+from anabranch.sim.rules import Counts
+from anabranch.sim.twin.vectors import Dot, Vector, covers, newest
+
+_EMPTY: Final[SortedDict[int, int]] = SortedDict()
 NEVER: Final = (1 << 64) - 1
 """The deadline of PERSIST."""
-
-
-def covers(vector: Vector, dot: Dot) -> bool:
-    """Whether a vector covers a dot."""
-    return vector.get(dot[0], 0) >= dot[1]
-
-
-def raise_to(vector: Vector, other: Vector) -> None:
-    """Joins `other` into `vector`."""
-    for region, counter in other.items():
-        vector[region] = max(vector.get(region, 0), counter)
-
-
-def has_more(vector: Vector, other: Vector) -> bool:
-    """Whether a vector covers an effect that the other one does not cover."""
-    return any(counter > other.get(region, 0) for region, counter in vector.items())
-
-
-def newest(dots: Iterator[Dot]) -> Dot:
-    """The highest dot: dots compare by (counter, region_id) (S1)."""
-    return max(dots, key=lambda dot: (dot[1], dot[0]))
 
 
 class Entry:
@@ -239,10 +217,10 @@ class Key:
     def __init__(self, name: bytes) -> None:
         self.name: Final = name
         self.entries: dict[Dot, Entry] = {}
-        # (ID, region, counter) of the entries, ascending: the logical stream.
-        self.order: list[tuple[int, int, int]] = []
-        # region → (counter, ID) of its entries, ascending: the region logs.
-        self.logs: dict[int, list[tuple[int, int]]] = {}
+        # The logical stream: (ID, region, counter) → entry.
+        self.order: SortedDict[tuple[int, ...], Entry] = SortedDict()
+        # The region logs: region → counter → ID of an entry.
+        self.logs: dict[int, SortedDict[int, int]] = {}
         self.header: dict[int, tuple[int, int]] = {}
         self.groups: dict[bytes, Group] = {}
         # (group or None for all, dot)
@@ -272,23 +250,23 @@ class Key:
         region, counter = entry.dot
         self.entries[entry.dot] = entry
         self.ids[entry.dot] = entry.entry_id
-        insort(self.order, (entry.entry_id, region, counter))
-        insort(self.logs.setdefault(region, []), (counter, entry.entry_id))
+        self.order[(entry.entry_id, region, counter)] = entry
+        if region not in self.logs:
+            self.logs[region] = SortedDict()
+        self.logs[region][counter] = entry.entry_id
 
     def remove(self, dot: Dot) -> bool:
         """Removes an entry; False if it is not here."""
         entry = self.entries.pop(dot, None)
         if entry is None:
             return False
-        self.order.remove((entry.entry_id, *dot))
-        self.logs[dot[0]].remove((dot[1], entry.entry_id))
+        del self.order[(entry.entry_id, *dot)]
+        del self.logs[dot[0]][dot[1]]
         return True
 
     def between(self, low: int, high: int) -> list[Entry]:
         """The entries with IDs from `low` to `high`, in order."""
-        first = bisect_left(self.order, (low, 0, 0))
-        last = bisect_left(self.order, (high + 1, 0, 0))
-        return [self.entries[(region, counter)] for _, region, counter in self.order[first:last]]
+        return [self.order[key] for key in self.order.irange((low,), (high + 1,))]
 
     def with_id(self, entry_id: int) -> list[Entry]:
         """The entries that bear the ID."""
@@ -296,18 +274,16 @@ class Key:
 
     def before_in_log(self, dot: Dot) -> int:
         """The counter of the entry present before it in its region log, 0 if none."""
-        log = self.logs.get(dot[0], [])
-        place = bisect_left(log, (dot[1], 0))
-        return log[place - 1][0] if place else 0
+        log = self.logs.get(dot[0], _EMPTY)
+        return next(log.irange(None, dot[1], (True, False), True), 0)
 
     def last_not_above(self, region: int, place: Place) -> int:
         """The counter of the log's last entry not above the place, 0 if none (S8.1)."""
-        log = self.logs.get(region, [])
+        log = self.logs.get(region, _EMPTY)
         if not place.is_id:
-            end = bisect_left(log, (place.counters.get(region, 0) + 1, 0))
-            return log[end - 1][0] if end else 0
+            return next(log.irange(None, place.counters.get(region, 0), reverse=True), 0)
         found = 0
-        for counter, entry_id in log:
+        for counter, entry_id in log.items():
             if entry_id > place.entry_id:
                 break
             found = counter

@@ -11,7 +11,8 @@ from anabranch.crdt.effects import RemoveObserved
 from anabranch.sim.twin.core import TwinCore
 from anabranch.sim.twin.effects import content
 from anabranch.sim.twin.replies import Mismatch
-from anabranch.sim.twin.state import Key, covers
+from anabranch.sim.twin.state import Key
+from anabranch.sim.twin.vectors import covers
 
 
 def work(twin: TwinCore) -> None:

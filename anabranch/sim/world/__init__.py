@@ -11,9 +11,12 @@ Reading order:
 - `network`: the connections between regions.
 - `lines`: the connections of clients to a region's process.
 - `watchers`: what watches the calls of an engine.
-- `tap`: the real engine, with its calls reported to the judges.
+- `tap`: makes a value of each call of an engine that has ended.
+- `tapped`: the real engine, which tells of its calls.
+- `reports`: what the calls of one process tell: operations, movements of the vector, late replies.
 - `inside`: the rules that show only inside a region's engine.
 - `links`: what a region must do about its links by itself.
+- `file_work`: the transactions and reads of one process, which take time.
 - `process`: one process of a region, with the real driver.
 - `region`: one machine, and its processes one after the other.
 - `world`: all regions, clients and judges of a run.

@@ -29,10 +29,6 @@ class Events:
         self.lost: Final = _to_interested(judges, "lost")
         self.shown: Final = _to_interested(judges, "shown")
         self.called: Final = _to_interested(judges, "called")
-        # Whether a judge follows the calls; otherwise none is made.
-        self.follows_calls: Final = any(
-            type(judge).called is not Checker.called for judge in judges
-        )
 
 
 def _to_interested(judges: Sequence[Checker], event: str) -> Tell:

@@ -12,7 +12,8 @@ from anabranch.crdt.region_log import RegionLog
 from anabranch.region.engine.engine import Engine
 from anabranch.sim.calls import Call
 from anabranch.sim.rules import Counts
-from anabranch.sim.twin.state import State, has_more
+from anabranch.sim.twin.state import State
+from anabranch.sim.twin.vectors import has_more
 
 
 def began(counts: Counts, engine: Engine, clock_ms: int) -> None:
@@ -38,7 +39,7 @@ def ended(counts: Counts, engine: Engine, first_life: int) -> None:
     if engine.life != first_life:
         counts.rule("S1.3")
     for stream in engine.keyspace.keys.values():
-        if any(len(log.rax.nodes) > 1 for log in stream.logs.values()):
+        if any(len(log.node_map.nodes) > 1 for log in stream.logs.values()):
             counts.rule("S12.1")
 
 
@@ -83,10 +84,10 @@ def _alike(counts: Counts, engine: Engine, other: Engine) -> None:
 
 def _was_rewritten(log: RegionLog, counter: int) -> bool:
     """Whether a node spans a removed entry's counter but does not even hold its mark."""
-    index = log.rax.index_by_counter(counter)
-    if index < 0 or log.rax.nodes[index].last_counter < counter:
+    index = log.node_map.index_by_counter(counter)
+    if index < 0 or log.node_map.nodes[index].last_counter < counter:
         return False
-    scan = log.rax.nodes[index].scan()
+    scan = log.node_map.nodes[index].scan()
     while scan.step():
         if scan.counter == counter:
             return False
@@ -95,5 +96,5 @@ def _was_rewritten(log: RegionLog, counter: int) -> bool:
 
 def _share_bytes(log: RegionLog, twin: RegionLog) -> bool:
     """Whether two logs share a node of several entries, byte for byte."""
-    nodes = {node.base_counter: node.data for node in log.rax.nodes if node.count > 1}
-    return any(nodes.get(node.base_counter) == node.data for node in twin.rax.nodes)
+    nodes = {node.base_counter: node.data for node in log.node_map.nodes if node.count > 1}
+    return any(nodes.get(node.base_counter) == node.data for node in twin.node_map.nodes)

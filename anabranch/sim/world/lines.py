@@ -11,13 +11,14 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Optional, Protocol
 
+from anabranch.crdt.vector import Vector
 from anabranch.region.driver.client_connection import OPEN, ClientConnection
 from anabranch.region.driver.driver import Driver
-from anabranch.region.engine.outbox import LateReply
 from anabranch.region.engine.replies import ErrorReply, NoReply, Reply, ReplyLater, SimpleString
 from anabranch.region.engine.session import Session
 from anabranch.region.resp.encoder import encode
-from anabranch.sim.history import BLOCKING, Operation, Vector, Words
+from anabranch.sim.calls import EngineFacts
+from anabranch.sim.history import BLOCKING, Operation, Words
 from anabranch.sim.load.client import Client
 from anabranch.sim.world.environment import Environment
 from anabranch.sim.world.trace import plain
@@ -44,11 +45,13 @@ class Line:
         # Operations without an answer, in order.
         self.unanswered: list[Operation] = []
         self.transaction: Optional[list[Words]] = None
-        # Commands that the region has not executed yet.
-        self.unsent = 0
+        # Commands that the client has sent and the region has not executed yet. `is_within`: it has
+        # executed others of the same pipeline.
+        self.sent: deque[Words] = deque()
+        self.is_within = False
 
     def is_idle(self) -> bool:
-        return not self.unanswered and not self.unsent
+        return not self.unanswered and not self.sent
 
 
 class ClientEvents(Protocol):
@@ -122,7 +125,7 @@ class Lines:
 
     def _break(self, line: Line) -> None:
         unanswered, line.unanswered = line.unanswered, []
-        line.unsent = 0
+        line.sent.clear()
         line.expected.clear()
         for operation in unanswered:
             self._events.lost(line, operation)
@@ -130,11 +133,23 @@ class Lines:
 
     # -- bytes
 
-    def send(self, line: Line, commands: list[Words]) -> None:
-        """The client sends commands in one pipeline."""
-        line.unsent += len(commands)
-        line.connection.received(b"".join([encoded(argv) for argv in commands]))
-        self.perform([line.connection])
+    def send(self, line: Line, commands: list[Words]) -> bytes:
+        """The client sends commands in one pipeline: returns the bytes that it sends."""
+        line.sent.extend(commands)
+        line.is_within = False
+        return b"".join([encoded(argv) for argv in commands])
+
+    def received(self, line: Line, data: bytes) -> None:
+        """The next bytes of a client arrive, if its connection is still open."""
+        if line.connection in self._by_connection:
+            line.connection.received(data)
+            self.perform([line.connection])
+
+    def count_within(self, event: str) -> None:
+        """An event has come: counts the pipelines of which a part is executed."""
+        within = sum(line.is_within for line in self.by_session.values())
+        if within:
+            self._environment.counters[f"pipeline:{event}"] += within
 
     def perform(self, connections: list[ClientConnection]) -> None:
         """Carries out the requests of connections: output, turns, ends."""
@@ -185,13 +200,13 @@ class Lines:
 
     # -- events of the engine
 
-    def have_waited(self, late: list[LateReply]) -> bool:
+    def have_waited(self, late: list[tuple[int, Reply]]) -> bool:
         """Whether one of the replies is to a command that waited for the end of the start.
 
         Such a command may have issued effects when it ran.
         """
-        for one in late:
-            line = self.by_session.get(one.session.session_id)
+        for session, _ in late:
+            line = self.by_session.get(session)
             if line is not None and line.running is not None:
                 if line.running.argv[0].upper() not in BLOCKING:
                     return True
@@ -199,21 +214,30 @@ class Lines:
 
     def executed(
         self,
-        session: Session,
+        session: int,
         argv: Words,
         reply: Reply,
         before: Vector,
         after: Vector,
         now_ms: int,
-        clock_ms: int,
+        facts: EngineFacts,
     ) -> None:
-        """A command of one of the clients ran, or began to wait."""
-        line = self.by_session.get(session.session_id)
+        """A command of one of the clients ran, or began to wait.
+
+        `session`: the number of its connection. `now_ms`: what the region's own clock reads.
+        """
+        line = self.by_session.get(session)
         if line is None:
             return
-        line.unsent -= 1
+        sent = line.sent.popleft() if line.sent else ()
+        if sent != argv:
+            self._environment.fault_found(
+                f"client {line.client.number} sent {sent!r}, and the region executed {argv!r}"
+            )
+        line.is_within = bool(line.sent)
         name = argv[0].upper()
-        if session.transaction.queued is not None and not isinstance(reply, ReplyLater):
+        is_queued = line.session.transaction.queued is not None
+        if is_queued and not isinstance(reply, ReplyLater):
             # A command of a transaction: the EXEC makes the operation.
             if name == b"MULTI" and isinstance(reply, SimpleString):
                 line.transaction = []
@@ -235,7 +259,7 @@ class Lines:
             line.running = operation
             self._environment.note(self._region, "waits", operation.number, *argv)
             return
-        self._replied(line, operation, reply, before, after, clock_ms)
+        self._replied(line, operation, reply, before, after, facts)
 
     def _framed(self, line: Line, argv: Words, reply: Reply) -> None:
         """A command that makes no operation has been answered."""
@@ -244,14 +268,14 @@ class Lines:
         if self._environment.trace.is_told:
             self._environment.aside(self._region, "frames", line.client.number, argv, reply)
 
-    def answered(self, late: LateReply, vector: Vector, clock_ms: int) -> None:
+    def answered(self, session: int, reply: Reply, facts: EngineFacts) -> None:
         """A command that had waited has its answer; the commands behind it go on."""
-        line = self.by_session.get(late.session.session_id)
+        line = self.by_session.get(session)
         if line is None or line.running is None:
             return
         operation, line.running = line.running, None
         operation.waited = True
-        self._replied(line, operation, late.reply, vector, vector, clock_ms)
+        self._replied(line, operation, reply, facts.vector, facts.vector, facts)
 
     def _replied(
         self,
@@ -260,13 +284,13 @@ class Lines:
         reply: Reply,
         before: Vector,
         after: Vector,
-        clock_ms: int,
+        facts: EngineFacts,
     ) -> None:
         environment = self._environment
         operation.before = before
         operation.after = after
-        operation.clock_ms = clock_ms
-        operation.floor_ms = self._driver.engine.state.stability.time.id_floor_ms
+        operation.clock_ms = facts.clock_ms
+        operation.floor_ms = facts.floor_ms
         operation.reply = reply
         operation.has_reply = True
         environment.note(self._region, "runs", operation.number, *operation.argv, plain(reply))

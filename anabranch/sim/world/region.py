@@ -7,20 +7,23 @@ from pathlib import Path
 from random import Random
 from typing import Final, Optional
 
-from anabranch.region.config import Address, RegionConfig
-from anabranch.region.driver.driver import Driver, TurnLimits
+from anabranch.region.config import RegionConfig
+from anabranch.region.driver.driver import Driver
+from anabranch.region.driver.turn_limits import TurnLimits
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.errors import StorageError
 from anabranch.region.engine.lifecycle import SERVING
 from anabranch.region.engine.setting import Value
 from anabranch.region.engine.settings import Settings
+from anabranch.region.option_values import Address
 from anabranch.sim.history import Began, Stopped
 from anabranch.sim.world import inside
 from anabranch.sim.world.disk import Disk
 from anabranch.sim.world.environment import Environment
+from anabranch.sim.world.file_work import DiedInWrite
 from anabranch.sim.world.lines import ClientEvents, Lines
 from anabranch.sim.world.network import Network
-from anabranch.sim.world.process import DiedInWrite, SimulatedProcess
+from anabranch.sim.world.process import SimulatedProcess
 
 RETRY_MS: Final = 20
 MERGE_BYTES: Final = 64 << 10
@@ -150,7 +153,7 @@ class SimulatedRegion:
         how = self.restart.how
         self.disk.revive()
         config = self._config()
-        told = self.process.told if self.process is not None else 0
+        told = self.process.files.told if self.process is not None else 0
         self.starts += 1
         process = SimulatedProcess(
             environment,
@@ -163,8 +166,8 @@ class SimulatedRegion:
             self.draw,
             self.died,
         )
-        process.told = told
-        process.write_ms = self.write_ms
+        process.files.told = told
+        process.files.write_ms = self.write_ms
         turn_pieces = self.draw.choice([1, 1 << 20])
         is_small = self.draw.choice([True, False])
         limits = TurnLimits(
@@ -179,7 +182,7 @@ class SimulatedRegion:
         try:
             process.start(config, limits)
         except StorageError as error:
-            process.opener.close()
+            process.files.opener.close()
             self.process = process
             self._failed_start(error)
             return
@@ -291,7 +294,7 @@ class SimulatedRegion:
         """Sets the least and the most that a transaction takes, in ms."""
         self.write_ms = write_ms
         if self.process is not None:
-            self.process.write_ms = write_ms
+            self.process.files.write_ms = write_ms
 
     def cut_disk(self, operations: int, how: str, restart_ms: int, power: Optional[Power]) -> None:
         """Lets the region die at the disk operation after `operations` more."""
@@ -304,13 +307,13 @@ class SimulatedRegion:
         """Lets the region die right after `slices` more parts of checkpoints and another one."""
         assert self.process is not None
         self._cut = (how, restart_ms, power)
-        self.process.slices_left = slices
+        self.process.files.slices_left = slices
 
     def call_off(self) -> None:
         """Cancels a death that is set and has not come."""
         self.disk.call_off()
         if self.process is not None:
-            self.process.slices_left = -1
+            self.process.files.slices_left = -1
 
     def died(self) -> None:
         """Carries out the death that the disk has caused."""

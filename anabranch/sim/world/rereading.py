@@ -40,7 +40,7 @@ def difference(engine: Engine, disk: Disk, size: Optional[LogSize] = None) -> st
     """
     opener = _copied(disk)
     try:
-        stored = run(_load(Database(Path(disk.name), opener.connect), engine))
+        stored = run(_load(Database(Path(disk.name), opener), engine))
     except StorageError as error:
         return f"its files cannot be read: {error}"
     finally:
@@ -65,7 +65,7 @@ def needless_rows(disk: Disk) -> int:
     """Returns how many rows of the checkpoint on `disk` no start needs."""
     opener = _copied(disk)
     try:
-        connection = run(opener.connect(Path(disk.name) / FILE_NAME, False))
+        connection = run(opener.writer(Path(disk.name) / FILE_NAME))
         return int(next(iter(run(connection.execute_fetchall(_NEEDLESS))))[0])
     finally:
         opener.forget()

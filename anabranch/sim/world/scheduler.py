@@ -8,7 +8,7 @@ from random import Random
 from typing import Any, Final
 
 # (creation number, action, arguments)
-Event = tuple[int, Callable[..., None], tuple[Any, ...]]
+TimedCall = tuple[int, Callable[..., None], tuple[Any, ...]]
 
 
 def uniform(draw: Random, low: int, high: int) -> int:
@@ -27,10 +27,10 @@ class Scheduler:
         # The times that have events, as a heap, and the events of each in the order of creation. A
         # heap of the events would compare far more often: many events have the same time.
         self._times: Final[list[int]] = []
-        self._by_time: Final[dict[int, list[Event]]] = {}
+        self._by_time: Final[dict[int, list[TimedCall]]] = {}
         # (at_ms, event) of the events known from the start, the last one first. At their time they
         # run after the events made before them, and before all others.
-        self._known: list[tuple[int, Event]] = []
+        self._known: list[tuple[int, TimedCall]] = []
         self._made_before_known = 0
         self._made = 0
 
@@ -103,7 +103,7 @@ class Scheduler:
         while events and events[0][0] <= mark:
             self._run_event(at_ms, events.pop(0))
 
-    def _run_event(self, at_ms: int, event: Event) -> None:
+    def _run_event(self, at_ms: int, event: TimedCall) -> None:
         _, action, arguments = event
         self.now_ms = at_ms
         action(*arguments)

@@ -10,7 +10,7 @@ from typing import Any, Final, Optional, TypeVar
 
 import apsw
 
-from anabranch.region.live.database import SqlConnection
+from anabranch.region.live.sql_connections import SqlReader, SqlWriter
 from anabranch.region.live.sql_thread import Done, Group, transact
 from anabranch.sim.world.disk import Disk
 from anabranch.sim.world.file import SECTOR_BYTES, File
@@ -200,7 +200,15 @@ class Opener:
         self.disk = disk
         self._connection: Optional[DiskConnection] = None  # the writing one
 
-    async def connect(self, path: Path, reads_only: bool) -> SqlConnection:
+    async def writer(self, path: Path) -> SqlWriter:
+        """The connection that writes."""
+        return self._opened(path)
+
+    async def reader(self, path: Path) -> SqlReader:
+        """A connection that reads."""
+        return ReadingConnection(self._opened(path).plain, self.disk)
+
+    def _opened(self, path: Path) -> DiskConnection:
         if self._connection is None:
             plain = apsw.Connection(
                 f"{self.disk.name}/{path.name}", flags=_OPEN_FLAGS, vfs="anabranch-simulation"
@@ -209,9 +217,7 @@ class Opener:
             # Only a new file adopts the page size.
             plain.execute(f"PRAGMA page_size={PAGE_BYTES}").fetchall()
             self._connection = DiskConnection(plain, self.disk)
-        return (
-            ReadingConnection(self._connection.plain, self.disk) if reads_only else self._connection
-        )
+        return self._connection
 
     def close(self) -> None:
         """Closes the connection. SQLite copies its WAL into the file unless the disk is dead."""

@@ -5,41 +5,14 @@ from __future__ import annotations
 import traceback
 from typing import Protocol
 
-from mypy_extensions import mypyc_attr
-
-from anabranch.region.engine.outbox import LateReply
-from anabranch.region.engine.replies import Reply
-from anabranch.region.engine.session import Session
 from anabranch.sim.calls import Call
-from anabranch.sim.history import Vector, Words
 
 
 class EngineWatcher(Protocol):
-    """Receives the reports."""
-
-    def executed(self, session: Session, argv: Words, reply: Reply, before: Vector) -> None:
-        """A command ran, or began to wait. `before`: the vector before the command."""
-
-    def moved(
-        self,
-        how: str,
-        before: Vector,
-        after: Vector,
-        learned: bool,
-        late: list[LateReply],
-        source: int,
-        blocks: tuple[tuple[int, int, int], ...],
-    ) -> None:
-        """A call moved the vector. `late`: the replies that it made. For the others see `Moved`."""
-
-    def answered(self, late: LateReply, vector: Vector) -> None:
-        """A command that had waited has its reply."""
-
-    def follows_calls(self) -> bool:
-        """Whether to tell of each call."""
+    """Is told of the calls of a tapped engine."""
 
     def called(self, call: Call) -> None:
-        """A call has returned; it comes before the other reports of the call."""
+        """A call has returned."""
 
     def new_cut(self) -> int:
         """A number for a cut of this world."""
@@ -52,29 +25,6 @@ class EngineWatcher(Protocol):
 
     def failed(self, error: Exception) -> None:
         """A call raised an exception that is no protocol error."""
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class CallWatcher:
-    """The part of a watcher that follows the calls alone: `called` tells it of everything."""
-
-    def executed(self, session: Session, argv: Words, reply: Reply, before: Vector) -> None:
-        """See `EngineWatcher`."""
-
-    def moved(
-        self,
-        how: str,
-        before: Vector,
-        after: Vector,
-        learned: bool,
-        late: list[LateReply],
-        source: int,
-        blocks: tuple[tuple[int, int, int], ...],
-    ) -> None:
-        """See `EngineWatcher`."""
-
-    def answered(self, late: LateReply, vector: Vector) -> None:
-        """See `EngineWatcher`."""
 
 
 class JudgeFailed(BaseException):

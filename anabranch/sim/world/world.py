@@ -9,10 +9,12 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Final, Optional
 
+from anabranch.crdt.vector import Vector
+from anabranch.region.engine.batch import Batch
 from anabranch.region.engine.lifecycle import SERVING
 from anabranch.region.engine.replies import Reply, ReplyLater, listed
 from anabranch.region.engine.settings import Settings
-from anabranch.sim.history import Checker, Operation, Setup, Shown, Vector, Words
+from anabranch.sim.history import Checker, Operation, Setup, Shown, Words
 from anabranch.sim.load.client import Client, make
 from anabranch.sim.plan import REGION_NAMES, Fault, Intent, Plan
 from anabranch.sim.world.environment import EPOCH_MS, Environment
@@ -22,6 +24,8 @@ from anabranch.sim.world.region import SimulatedRegion
 from anabranch.sim.world.trace import Trace
 
 SHOW_EVERY_MS: Final = 97
+# The most time between two pieces of what a client sends.
+PIECE_MS: Final = 12
 
 Strike = Callable[["World", Fault], None]
 
@@ -65,6 +69,7 @@ class World:
             for region_id in plan.regions
         }
         self._answer_draw: Final = Random(draw.getrandbits(64))
+        self._piece_draw: Final = Random(draw.getrandbits(64))
         for region_id, region in self.regions.items():
             region.clock.offset_ms = plan.clock_offsets_ms.get(region_id, 0)
             region.peers = [peer for dialler, peer in plan.links if dialler == region_id]
@@ -112,7 +117,7 @@ class World:
         for region in self.regions.values():
             region.stop("end")
             if region.process is not None:
-                region.process.opener.forget()
+                region.process.files.opener.forget()
 
     def note(self, region: int, what: str, *details: Any) -> None:
         """Adds a line to the trace."""
@@ -161,7 +166,7 @@ class World:
             before,
             always,
         )
-        operation.commits_fail = region.process is not None and region.process.commits_fail
+        operation.commits_fail = region.process is not None and region.process.files.commits_fail
         return operation
 
     def _intend(self, intent: Intent) -> None:
@@ -198,8 +203,22 @@ class World:
         self.counters["commands"] += len(commands)
         if self.trace.is_told:
             self.environment.aside(region.region_id, "posts", client.number, commands)
-        region.lines.send(line, commands)
-        region.stepped()
+        data = region.lines.send(line, commands)
+        assert region.process is not None
+        at_ms, begin = 0, 0
+        for end in self._cuts(len(data)):
+            if at_ms:
+                self.scheduler.after(at_ms, region.process.deliver, line, data[begin:end])
+            else:
+                region.process.deliver(line, data[begin:end])
+            at_ms, begin = at_ms + 1 + int(self._piece_draw.random() * PIECE_MS), end
+
+    def _cuts(self, size: int) -> list[int]:
+        """The ends of the pieces in which so many bytes of a client arrive."""
+        draw = self._piece_draw
+        if "pieces" not in self.plan.traits or draw.random() < 0.5:
+            return [size]
+        return sorted({size, *(1 + int(draw.random() * size) for _ in range(3))})
 
     def region_of(self, line: Line) -> Optional[SimulatedRegion]:
         """The region to which a connection leads."""
@@ -267,10 +286,10 @@ class World:
             if not region.running or region.paused:
                 continue
             if not region.engine.members[gone.region_id].lost:
-                session = region.engine.connect("operator", "", region.now_ms())
+                session = region.engine.clients.connect("operator", "", region.now_ms())
                 words = [b"CRDT.MEMBER", b"LOST", gone.name.encode()]
-                region.engine.execute(session, words, region.now_ms())
-                region.engine.disconnect(session)
+                region.engine.clients.execute_batch(session, Batch(words), region.now_ms())
+                region.engine.clients.disconnect(session)
                 region.stepped()
 
     def gaps(self) -> int:
@@ -313,10 +332,10 @@ class World:
         self.environment.counts.is_on = False
         region = self.regions[region_id]
         engine = region.engine
-        session = engine.connect("judge", "", region.now_ms())
-        reply = engine.execute(session, list(argv), region.now_ms())
+        session = engine.clients.connect("judge", "", region.now_ms())
+        reply = engine.clients.execute_batch(session, Batch(list(argv)), region.now_ms())[0][0]
         assert not isinstance(reply, ReplyLater), argv
-        engine.disconnect(session)
+        engine.clients.disconnect(session)
         self.environment.counts.is_on = True
         return listed(reply)
 

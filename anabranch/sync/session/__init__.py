@@ -22,7 +22,10 @@ Reading order:
 - `events`: events for the operator's log.
 - `work`: the tasks that the hub hands to the driver.
 - `refusal_log`: the refusals of links for the operator's log.
-- `switchboard`: the base of the hub: connections open, close and fail.
-- `opening`: the handshakes of all connections, between `switchboard` and `hub`.
+- `connections`: all connections: they open, are refused, close and fail.
+- `announcements`: what this region tells its peers of itself.
+- `opening`: the handshakes of all connections.
+- `merging`: the merging of what peers have sent.
+- `link_requests`: the requests of CRDT.LINK.
 - `hub`: all links of one region, and the decisions across them.
 """

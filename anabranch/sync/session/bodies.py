@@ -13,11 +13,11 @@ from anabranch.sync.session import messages as m
 from anabranch.sync.session.log_requests import ReadBlock
 
 
-def parts_of(block: Block, part_bytes: int, asked: bool) -> Iterator[m.Part]:
+def parts_of(block: Block, part_bytes: int, asked: bool) -> Iterator[m.BlockPart]:
     """Yields a block larger than a message in pieces of `part_bytes` bytes."""
     for offset in range(0, len(block.body), part_bytes):
         data = block.body[offset : offset + part_bytes]
-        yield m.Part(
+        yield m.BlockPart(
             block.origin, block.first, block.last, block.chain, len(block.body), offset, data, asked
         )
 
@@ -35,7 +35,7 @@ class Bodies:
         self._unanswered: deque[Dot] = deque()
         self._reading: Optional[ReadBlock] = None
         self._block: Optional[Block] = None
-        self._parts: Optional[Iterator[m.Part]] = None
+        self._parts: Optional[Iterator[m.BlockPart]] = None
 
     def ask(self, dots: Iterable[Dot], dots_max: int) -> None:
         """Adds a request of the peer; PeerError when more than `dots_max` dots are open."""

@@ -151,7 +151,7 @@ def encode_down(message: m.Down, compression: str = "zstd") -> bytes:
         down.heartbeat.digest = message.digest
         fields.put_vector(down.heartbeat.vector, message.vector)
         down.heartbeat.gossip.CopyFrom(fields.put_gossip(message.gossip))
-    elif isinstance(message, m.Part):
+    elif isinstance(message, m.BlockPart):
         down.part.CopyFrom(
             wire.Part(
                 origin=message.origin,
@@ -264,13 +264,13 @@ def _get_batch(down: wire.Down) -> m.Batch:
     return m.Batch(items)
 
 
-def _get_part(down: wire.Down) -> m.Part:
+def _get_part(down: wire.Down) -> m.BlockPart:
     part = down.part
     first, last = fields.span(part.first, part.last)
     data = fields.unpack(part.data)
     if not data or part.offset + len(data) > fields.counter(part.body_bytes):
         raise PeerError("a part outside its block")
-    return m.Part(
+    return m.BlockPart(
         fields.region(part.origin),
         first,
         last,

@@ -15,7 +15,7 @@ _PLAIN: Final = re.compile(r"[\w.:,/@+-]+", re.ASCII)
 _ESCAPES: Final = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
-class Event:
+class LoggedEvent:
     """An event: `name` is a word for programs, `text` a sentence for people.
 
     `level` is one of `logging`. `fields` are further facts, in order.

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final, Optional, Union
 
 from anabranch.crdt.vector import Vector
-from anabranch.sync.session.interfaces import Row
+from anabranch.sync.session.interfaces import LogRow
 from anabranch.sync.session.log_requests import Locate, ReadLog
 from anabranch.sync.session.log_tail import LogTail
 
@@ -29,7 +29,7 @@ class LogReader:
         self.is_located = False
         self._tail: Final = tail
         self._batch_bytes: Final = batch_bytes
-        self._rows: deque[Row] = deque()
+        self._rows: deque[LogRow] = deque()
         self._asking: Optional[Union[Locate, ReadLog]] = None
         self._locate_again = False
 
@@ -42,7 +42,7 @@ class LogReader:
         self._rows.clear()
         self.is_located = False
 
-    def next_row(self) -> Optional[Row]:
+    def next_row(self) -> Optional[LogRow]:
         """Returns the next row without moving; None when no row is in memory."""
         if self._rows:
             return self._rows[0]
@@ -88,7 +88,7 @@ class LogReader:
         self.cursor = request.committed if position is None else position
         return True
 
-    def rows_read(self, request: ReadLog, rows: Sequence[Row]) -> bool:
+    def rows_read(self, request: ReadLog, rows: Sequence[LogRow]) -> bool:
         """Takes the answer to ReadLog; returns False when the log does not reach back."""
         self._asking = None
         if not self._tail.reaches_back(request.vector):

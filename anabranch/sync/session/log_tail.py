@@ -12,7 +12,7 @@ from bisect import bisect_right
 from typing import Final, Optional
 
 from anabranch.crdt.vector import Vector, includes, raise_to
-from anabranch.sync.session.interfaces import Row
+from anabranch.sync.session.interfaces import LogRow
 
 # Memory of a row in addition to the body of its block, in the compiled build.
 _ROW_OVERHEAD_BYTES: Final = 320
@@ -35,14 +35,14 @@ class LogTail:
         self._bytes_max: Final = bytes_max
         # Every block row on disk after this position is here.
         self._base = position
-        self._rows: list[Optional[Row]] = []
+        self._rows: list[Optional[LogRow]] = []
         self._positions: list[int] = []
         # Rows before this index are dropped, and None.
         self._first = 0
 
     # -- reports of the driver
 
-    def append(self, row: Row) -> None:
+    def append(self, row: LogRow) -> None:
         """Adds a block row that is on disk."""
         self._rows.append(row)
         self._positions.append(row.position)
@@ -103,7 +103,7 @@ class LogTail:
         """Whether the tail holds every block row after a position."""
         return position >= self._base
 
-    def rows_after(self, position: int, bytes_max: int) -> Optional[list[Row]]:
+    def rows_after(self, position: int, bytes_max: int) -> Optional[list[LogRow]]:
         """Returns the block rows after a position, about `bytes_max` bytes of them.
 
         Returns None when the tail does not reach back to the position.
@@ -111,7 +111,7 @@ class LogTail:
         if position < self._base:
             return None
         index = bisect_right(self._positions, position, self._first)
-        found: list[Row] = []
+        found: list[LogRow] = []
         size = 0
         while index < len(self._rows):
             row = self._rows[index]
@@ -124,5 +124,5 @@ class LogTail:
         return found
 
 
-def _size(row: Row) -> int:
+def _size(row: LogRow) -> int:
     return len(row.block.body) + _ROW_OVERHEAD_BYTES

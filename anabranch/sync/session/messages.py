@@ -160,7 +160,7 @@ class Body:
 
 
 @dataclass(slots=True)
-class Part:
+class BlockPart:
     """A piece of a block larger than a message (S1.4): `data` at `offset` (bytes) of the body."""
 
     origin: int
@@ -231,7 +231,7 @@ Down = Union[
     Welcome,
     Refusal,
     Batch,
-    Part,
+    BlockPart,
     Body,
     HoldingBack,
     SnapshotBegin,

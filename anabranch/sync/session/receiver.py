@@ -42,7 +42,7 @@ class Progress:
         self.chunks = chunks
 
 
-Event = Union[
+ReceiverEvent = Union[
     m.Welcome, m.Refusal, m.Heartbeat, m.HoldingBack, StartQuestion, StartAnswer, Staged, Progress
 ]
 
@@ -50,11 +50,11 @@ Event = Union[
 class _Stage:
     """A block that arrives in parts (S1.4)."""
 
-    def __init__(self, part: m.Part) -> None:
+    def __init__(self, part: m.BlockPart) -> None:
         self.head = part
         self.body = bytearray()
 
-    def add(self, part: m.Part) -> Optional[Block]:
+    def add(self, part: m.BlockPart) -> Optional[Block]:
         """Adds a part; returns the block when the part was the last one, else None.
 
         Raises PeerError when `part` is not the next part of this block.
@@ -112,7 +112,7 @@ class Receiver:
         # (origin, last) of the header where reading stopped.
         self.stuck_at: Optional[Dot] = None
         self._stuck_since_ms = 0
-        # `Part.asked` → the block that arrives in such parts.
+        # `BlockPart.asked` → the block that arrives in such parts.
         self._stages: dict[bool, _Stage] = {}
         self._snapshot_number = 0
         self._snapshot: Optional[Staged] = None
@@ -167,7 +167,7 @@ class Receiver:
 
     # -- receiving
 
-    def received(self, message: m.Message) -> list[Event]:
+    def received(self, message: m.Message) -> list[ReceiverEvent]:
         """Takes one message of the peer; PeerError when it breaks the protocol."""
         if isinstance(message, m.Refusal):
             return [message]
@@ -182,7 +182,7 @@ class Receiver:
             for item in message.items:
                 self._enqueue(item)
             return []
-        if isinstance(message, m.Part):
+        if isinstance(message, m.BlockPart):
             self._stage(message)
             return []
         if isinstance(message, m.Body):
@@ -221,7 +221,7 @@ class Receiver:
         self._asked = {dot: None for dot in self._asked if self._applied.get(dot[0], 0) < dot[1]}
         self.stuck_at = None
 
-    def _stage(self, part: m.Part) -> None:
+    def _stage(self, part: m.BlockPart) -> None:
         if part.body_bytes > self.limits.block_bytes:
             raise PeerError(
                 f"a block of {part.body_bytes} bytes; the limit is {self.limits.block_bytes}"
@@ -253,7 +253,7 @@ class Receiver:
         if self._applied.get(block.origin, 0) < block.last:
             self._bodies[dot] = block
 
-    def _snapshot_message(self, message: m.Message) -> list[Event]:
+    def _snapshot_message(self, message: m.Message) -> list[ReceiverEvent]:
         if isinstance(message, m.SnapshotBegin):
             if message.number == self._snapshot_number:
                 self._snapshot = Staged(message.number, message.vector, message.chains)

@@ -25,12 +25,12 @@ from anabranch.crdt.vector import Vector, includes, raise_to
 from anabranch.sync.session import messages as m
 from anabranch.sync.session.bodies import Bodies, parts_of
 from anabranch.sync.session.handshake import LinkLimits
-from anabranch.sync.session.interfaces import Row
+from anabranch.sync.session.interfaces import LogRow
 from anabranch.sync.session.log_reader import LogReader
 from anabranch.sync.session.log_requests import Locate, ReadLog, Request
 from anabranch.sync.session.log_tail import LogTail
 
-Event = Union[
+SenderEvent = Union[
     m.Hello, m.VectorAcknowledgement, m.SnapshotRequest, m.Refusal, StartQuestion, StartAnswer
 ]
 
@@ -81,13 +81,13 @@ class Sender:
         self._out: deque[m.Down] = deque()
         # The newest heartbeat only.
         self._heartbeat: Optional[m.Heartbeat] = None
-        self._parts: Optional[Iterator[m.Part]] = None
+        self._parts: Optional[Iterator[m.BlockPart]] = None
         self._bodies: Final = Bodies(limits.batch_bytes)
         self._snapshot: Optional[Iterator[m.Down]] = None
 
     # -- receiving
 
-    def received(self, message: m.Message) -> list[Event]:
+    def received(self, message: m.Message) -> list[SenderEvent]:
         """Takes one message of the peer; PeerError when it breaks the protocol."""
         if isinstance(message, m.Refusal):
             return [message]
@@ -178,7 +178,7 @@ class Sender:
             self._out.append(m.HoldingBack(False, dict(disk_vector)))
             self._bodies.ask_again(self.acknowledged)
 
-    def rows_read(self, request: ReadLog, rows: Sequence[Row], disk_vector: Vector) -> None:
+    def rows_read(self, request: ReadLog, rows: Sequence[LogRow], disk_vector: Vector) -> None:
         """Takes the answer to ReadLog."""
         if not self.log.rows_read(request, rows):
             self._hold_back(disk_vector)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final, Optional
 
-from anabranch.sync.session.interfaces import Engine, SnapshotCut
+from anabranch.sync.session.interfaces import SnapshotCut, Snapshots
 from anabranch.sync.session.links import PeerConnection
 
 # Bytes of a chunk, unless `crdt-batch-max-bytes` is lower. A chunk is made, compressed and sent in
@@ -47,7 +47,7 @@ class SnapshotServer:
         """Whether no peer waits for a snapshot."""
         return not self._asked and self._cut is None
 
-    def serve(self, engine: Engine, steady_ms: int) -> None:
+    def serve(self, cuts: Snapshots, steady_ms: int) -> None:
         """Works towards the cut for the next request, once the snapshot before it is sent.
 
         A large cut is prepared over several calls.
@@ -62,12 +62,12 @@ class SnapshotServer:
         self._serving = None
         if self._asked:
             self._waited_ms = steady_ms
-            if engine.prepare_cut():
+            if cuts.prepare_cut():
                 connection, number = self._asked.popleft()
-                self._cut = (engine.snapshot_cut(), connection, number)
+                self._cut = (cuts.cut(), connection, number)
                 self._serving = connection
         elif steady_ms > self._waited_ms + KEEP_MS:
-            engine.drop_preparation()
+            cuts.drop_preparation()
 
     def committed(self, position: int) -> None:
         """Begins to send the cut once it is on disk (S2.4, S11.2)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anabranch.sync.session.events import Event
+from anabranch.sync.session.events import LoggedEvent
 from anabranch.sync.session.log_requests import Request
 
 
@@ -19,4 +19,4 @@ class HubWork:
         self.requests: list[tuple[int, Request]] = []
         self.dials: list[int] = []
         self.closes: list[int] = []
-        self.events: list[Event] = []
+        self.events: list[LoggedEvent] = []

@@ -7,12 +7,14 @@ Reading order:
 
 - `arguments`: parses arguments and builds replies and errors that several commands share.
 - `trimming`: XTRIM, and the trim options that XADD shares with it.
-- `adding`: XADD, XDEL and XSETID.
+- `adding`: XADD, and batches of it.
+- `removing`: XDEL and XSETID.
 - `xcfgset`: XCFGSET and XIDMP, the configuration of idempotent adds.
 - `reading`: XLEN, XRANGE, XREVRANGE and XREAD.
 - `groups`: XGROUP.
 - `group_reading`: XREADGROUP.
-- `pending`: XACK, XPENDING, XCLAIM and XAUTOCLAIM.
+- `pending`: XACK, batches of it, and XPENDING.
+- `claiming`: XCLAIM and XAUTOCLAIM.
 - `stream_info`: XINFO.
 - `keys`: commands on whole keys, such as DEL, RENAME, SCAN and FLUSHALL.
 - `objects`: OBJECT and MEMORY, about how keys are held in memory.
@@ -24,6 +26,7 @@ Reading order:
 - `bulk_reading`: CRDT.LOGS, CRDT.SPLIT and CRDT.NODES, which analysis reads streams with.
 - `connection`: PING, HELLO, AUTH and the other commands about the connection itself.
 - `client`: CLIENT.
+- `client_ending`: CLIENT KILL and CLIENT UNBLOCK.
 - `configuration`: CONFIG.
 - `introspection`: COMMAND.
 - `info`: the text of INFO.

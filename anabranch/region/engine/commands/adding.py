@@ -1,23 +1,17 @@
-"""XADD, XDEL and XSETID (S3.2, S4, S5.1, S9)."""
+"""XADD (S4, S9), and batches of it."""
 
 from __future__ import annotations
 
 from typing import Final, Optional
 
-from anabranch.crdt import ids, merge
+from anabranch.crdt import ids
 from anabranch.crdt.adds import ROOM_MAX
-from anabranch.crdt.effects import RemoveEntries, SetId
 from anabranch.crdt.node import encode_names, encode_values
 from anabranch.crdt.pair import automatic_iid
 from anabranch.crdt.stream import Stream
-from anabranch.crdt.vector import Dot
-from anabranch.region.engine.commands.arguments import (
-    NO_SUCH_KEY,
-    SYNTAX_ERROR,
-    entry_id,
-    integer,
-    wrong_arity,
-)
+from anabranch.region.engine.adds import FOLLOWING_MAX, follow, follow_idempotent, may_go_elsewhere
+from anabranch.region.engine.batch import Packed, Places, Shape
+from anabranch.region.engine.commands.arguments import SYNTAX_ERROR, wrong_arity
 from anabranch.region.engine.commands.trimming import (
     DEFAULT_TRIM_LIMIT_NODES,
     TrimRequest,
@@ -27,10 +21,10 @@ from anabranch.region.engine.commands.trimming import (
     trim,
 )
 from anabranch.region.engine.idempotency import configuration
-from anabranch.region.engine.replies import OK, CommandError, Reply
+from anabranch.region.engine.replies import CommandError, Reply
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
-from anabranch.region.engine.table import Command
+from anabranch.region.engine.table import Command, Kind
 
 
 class AddRequest:
@@ -113,80 +107,78 @@ def _parse_add(argv: list[bytes], default_limit: int) -> AddRequest:
 # -- XADD
 
 
+def _request(state: EngineState, argv: list[bytes]) -> Optional[AddRequest]:
+    """The options of an XADD; None for a plain one: no options, and `*` for its ID."""
+    if argv[2] == b"*" and len(argv) % 2 == 1:
+        return None
+    return _parse_add(argv, DEFAULT_TRIM_LIMIT_NODES * state.keyspace.limits.max_entries)
+
+
 def xadd(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """XADD: chooses an ID (S4), issues an add, and trims.
 
     Returns the ID, or null if the key does not exist and NOMKSTREAM is given.
     """
-    if argv[2] == b"*" and len(argv) % 2 == 1:
-        request = None
-        fields_at = 3
-    else:
-        request = _parse_add(argv, DEFAULT_TRIM_LIMIT_NODES * state.keyspace.limits.max_entries)
-        fields_at = request.fields_at
-    key = argv[1]
-    stream = state.existing(key)
+    return _add(state, argv, _request(state, argv))[0]
+
+
+def _add(
+    state: EngineState, argv: list[bytes], request: Optional[AddRequest]
+) -> tuple[Reply, Optional[Stream], bytes, int, int]:
+    """Executes an XADD with these options.
+
+    Returns the reply. If there is a new entry, its stream, encoded field names, ms and seq follow;
+    otherwise None, an empty text, 0 and 0.
+    """
+    stream = state.existing(argv[1])
+    fields_at = 3
+    iid = b""
     if request is not None:
         if stream is None and not request.creates_key:
-            if (
-                request.id.kind in (ids.FULL, ids.MS_ONLY)
-                and request.id.ms == 0
-                and request.id.seq == 0
-            ):
+            if request.id.is_zero():
                 raise CommandError(ids.ERR_ZERO)
-            return None
+            return None, None, b"", 0, 0
+        fields_at = request.fields_at
         if request.is_idmp:
-            return _add_idempotent(state, request, stream, argv)
+            iid = automatic_iid(argv[fields_at:]) if request.is_idmp_auto else request.iid
+            answer = _known_pair(state, stream, request.pid, iid)
+            if answer:
+                return answer, None, b"", 0, 0
     state.writer.require_issue()
     now_ms = state.clock.now_ms
     if now_ms < state.stability.time.id_floor_ms:
         now_ms = state.stability.time.id_floor_ms
     ms, seq = _choose_id(state, stream, ids.ANY if request is None else request.id, now_ms)
     if stream is None:
-        stream = state.writer.for_creation(key)
+        stream = state.writer.for_creation(argv[1])
     if state.schedule.oldest_unsaved_ms == 0:
         state.schedule.oldest_unsaved_ms = state.clock.steady_ms
     names = encode_names(argv[fields_at::2])
-    state.journal.add(stream, ms, seq, names, encode_values(argv[fields_at + 1 :: 2]))
-    run = state.writer.run
-    if request is None:
-        if not state.waiting.is_executing:
-            run.begin(stream, names, ms, seq, argv, fields_at + 1)
+    values = encode_values(argv[fields_at + 1 :: 2])
+    if not iid:
+        state.journal.add(stream, ms, seq, names, values)
     else:
+        assert request is not None
+        state.journal.add_idempotent(stream, ms, seq, names, values, request.pid, iid)
+    if request is not None:
         if request.id.kind != ids.AUTO:
             state.stability.time.note_given(ids.make(ms, seq))
         if request.trim.strategy:
             trim(state, stream, request.trim)
-            if request.id.kind == ids.AUTO and not state.waiting.is_executing:
-                room = room_before_trim(stream, request.trim)
-                run.begin(stream, names, ms, seq, argv, fields_at + 1, room)
-    return b"%d-%d" % (ms, seq)
+    return b"%d-%d" % (ms, seq), stream, names, ms, seq
 
 
-def add_elsewhere(
-    state: EngineState, names: bytes, keys: list[bytes], data: bytes, ends: list[int]
-) -> list[bytes]:
-    """XADDs with `*` that a client sent one right after the other, with the same field names.
-
-    `data` holds their values, encoded; those of each end at one of `ends`. `require_issue` was
-    called for the add before them. Returns the replies of those before the first whose key must be
-    made, or which is refused.
-    """
-    now_ms = max(state.clock.now_ms, state.stability.time.id_floor_ms)
-    replies: list[bytes] = []
-    begin = 0
-    for key, end in zip(keys, ends, strict=True):
-        stream = state.existing(key)
-        if stream is None:
-            break
-        try:
-            ms, seq = _choose_id(state, stream, ids.ANY, now_ms)
-        except CommandError:
-            break
-        state.journal.add(stream, ms, seq, names, data[begin:end])
-        replies.append(b"%d-%d" % (ms, seq))
-        begin = end
-    return replies
+def _known_pair(state: EngineState, stream: Optional[Stream], pid: bytes, iid: bytes) -> bytes:
+    """The first entry's ID, if the pair still answers retries here (S9.1); otherwise empty."""
+    if stream is None or stream.rare is None:
+        return b""
+    duration_s = configuration(state, stream)[0]
+    pair = stream.pairs.answer(pid, iid, state.clock.now_ms, duration_s * 1000)
+    if pair is None:
+        return b""
+    stream.iids_duplicates += 1
+    state.keyspace.touch_local(stream)
+    return ids.format_id(pair.entry_id)
 
 
 def _choose_id(
@@ -204,108 +196,97 @@ def _choose_id(
     return ids.ms_of(new_id), ids.seq_of(new_id)
 
 
-def _add_idempotent(
-    state: EngineState, request: AddRequest, stream: Optional[Stream], argv: list[bytes]
-) -> Reply:
-    """XADD … IDMP | IDMPAUTO (S9).
+# -- batches of XADD
 
-    If the pair still answers retries here (S9.1), the reply is the first entry's ID, and nothing
-    changes.
+
+_PLAIN_RUN: Final = Places(0, 4, as_entries=True)
+_ELSEWHERE: Final = Places(1, 4)
+
+
+def _parsed_for_batch(argv: list[bytes]) -> Optional[AddRequest]:
+    """The options of an XADD that others may follow in a batch; None if none may.
+
+    The ID of such an XADD is `*`.
     """
-    fields = argv[request.fields_at :]
-    iid = automatic_iid(fields) if request.is_idmp_auto else request.iid
-    if stream is not None and stream.rare is not None:
-        duration_s = configuration(state, stream)[0]
-        pair = stream.pairs.answer(request.pid, iid, state.clock.now_ms, duration_s * 1000)
-        if pair is not None:
-            stream.iids_duplicates += 1
-            state.keyspace.touch_local(stream)
-            return ids.format_id(pair.entry_id)
-    state.writer.require_issue()
-    now_ms = max(state.clock.now_ms, state.stability.time.id_floor_ms)
-    ms, seq = _choose_id(state, stream, request.id, now_ms)
+    try:
+        request = _parse_add(argv, 0)
+    except CommandError:
+        return None
+    return request if request.id.kind == ids.AUTO else None
+
+
+def _is_plain(argv: list[bytes]) -> bool:
+    return len(argv) % 2 == 1 and argv[2] == b"*"
+
+
+def _run_places(argv: list[bytes]) -> Optional[Places]:
+    """The places of a run of plain adds."""
+    if _is_plain(argv):
+        return _PLAIN_RUN
+    request = _parsed_for_batch(argv)
+    if request is None or request.is_idmp:
+        return None
+    return Places(0, request.fields_at + 1, as_entries=True)
+
+
+def _idempotent_places(argv: list[bytes]) -> Optional[Places]:
+    """The places of a run of idempotent adds."""
+    request = None if _is_plain(argv) else _parsed_for_batch(argv)
+    if request is None or not request.is_idmp:
+        return None
+    return Places(request.iid_at, request.fields_at + 1, as_entries=True)
+
+
+def _elsewhere_places(argv: list[bytes]) -> Optional[Places]:
+    """The places of adds to several keys, which have no options."""
+    return _ELSEWHERE if _is_plain(argv) else None
+
+
+def _xadd_run(
+    state: EngineState, session: Session, argv: list[bytes], packed: Packed
+) -> tuple[list[Reply], int]:
+    """An XADD with a run of adds, plain or idempotent."""
+    request = _request(state, argv)
+    reply, stream, names, ms, seq = _add(state, argv, request)
     if stream is None:
-        stream = state.writer.for_creation(argv[1])
-    state.schedule.note_unsaved(state.clock.steady_ms)
-    names = encode_names(fields[::2])
-    values = encode_values(fields[1::2])
-    state.journal.add_idempotent(stream, ms, seq, names, values, request.pid, iid)
+        return [reply], 1
     room = ROOM_MAX
-    if request.trim.strategy:
-        trim(state, stream, request.trim)
+    if request is not None and request.trim.strategy:
         room = room_before_trim(stream, request.trim)
-    if not state.waiting.is_executing:
-        run = state.writer.run
-        run.begin(stream, names, ms, seq, argv, request.fields_at + 1, room)
-        run.with_pairs(request.pid, request.iid_at)
-    return b"%d-%d" % (ms, seq)
+    if request is not None and request.is_idmp:
+        added = follow_idempotent(state, stream, names, ms, seq, room, request.pid, packed)
+    else:
+        added = follow(state, stream, names, ms, seq, room, packed)
+    return ([reply, added], 1 + added.count) if added.count else ([reply], 1)
+
+
+def _xadd_elsewhere(
+    state: EngineState, session: Session, argv: list[bytes], packed: Packed
+) -> tuple[list[Reply], int]:
+    """A plain XADD with some to other keys, up to the first that makes its key or is refused."""
+    reply, stream, names, _, _ = _add(state, argv, None)
+    replies = [reply]
+    if stream is None or not may_go_elsewhere(state, packed):
+        return replies, 1
+    # The first add may have cleared its key, and a mark tells of that command.
+    state.journal.begin_command(b"xadd")
+    now_ms = max(state.clock.now_ms, state.stability.time.id_floor_ms)
+    begin = 0
+    for key, end in zip(packed.words, packed.ends, strict=True):
+        stream = state.existing(key)
+        if stream is None:
+            break
+        try:
+            ms, seq = _choose_id(state, stream, ids.ANY, now_ms)
+        except CommandError:
+            break
+        state.journal.add(stream, ms, seq, names, packed.data[begin:end])
+        replies.append(b"%d-%d" % (ms, seq))
+        begin = end
+    return replies, len(replies)
 
 
 # -- XDEL and XSETID
-
-
-def xdel(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """XDEL: removes every entry that has one of the IDs (S5.1); returns the number of entries."""
-    stream = state.existing(argv[1])
-    if stream is None:
-        return 0
-    wanted = [entry_id(text) for text in argv[2:]]
-    dots: list[Dot] = []
-    for one in dict.fromkeys(wanted):
-        dots.extend(merge.with_id(stream.logs, one))
-    if dots:
-        state.writer.require_issue()
-        state.writer.issue(RemoveEntries(argv[1], dots))
-    return len(dots)
-
-
-def xsetid(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """XSETID key last-id: raises the last ID; an ID below the current last ID is refused (S3.2).
-
-    ENTRIESADDED and MAXDELETEDID set local statistics (S3.4).
-    """
-    new_id = entry_id(argv[2])
-    entries_added = -1
-    max_deleted = -1
-    index = 3
-    while index < len(argv):
-        option = argv[index].upper()
-        if index + 1 >= len(argv):
-            raise CommandError(SYNTAX_ERROR)
-        if option == b"ENTRIESADDED":
-            entries_added = integer(argv[index + 1])
-            if entries_added < 0:
-                raise CommandError("ERR entries_added must be positive")
-        elif option == b"MAXDELETEDID":
-            max_deleted = entry_id(argv[index + 1])
-            if new_id < max_deleted:
-                raise CommandError(
-                    "ERR The ID specified in XSETID is smaller than "
-                    "the provided max_deleted_entry_id"
-                )
-        else:
-            raise CommandError(SYNTAX_ERROR)
-        index += 2
-    stream = state.existing(argv[1])
-    if stream is None:
-        raise CommandError(NO_SUCH_KEY)
-    if new_id < stream.last_id():
-        raise CommandError(
-            "ERR The ID specified in XSETID is smaller than the target stream top item"
-        )
-    if 0 <= entries_added < stream.length():
-        raise CommandError(
-            "ERR The entries_added specified in XSETID is smaller than the target stream length"
-        )
-    if new_id > stream.last_id() or not stream.has_header():
-        state.writer.require_issue()
-        state.writer.issue(SetId(argv[1], new_id))
-    if entries_added >= 0:
-        stream.entries_added = entries_added
-    if max_deleted >= 0:
-        stream.max_deleted_id = max_deleted
-    state.keyspace.touch_local(stream)
-    return OK
 
 
 COMMANDS: Final = [
@@ -321,29 +302,10 @@ COMMANDS: Final = [
         since="5.0.0",
         syntax="key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [IDMP pid iid | IDMPAUTO pid] "
         "[MAXLEN | MINID [= | ~] threshold [LIMIT count]] * | id field value [field value ...]",
-    ),
-    Command(
-        "xdel",
-        -3,
-        "write fast",
-        xdel,
-        "Removes entries by ID.",
-        key_flags="RW delete",
-        keys=(1, 1, 1),
-        reply="integer",
-        since="5.0.0",
-        syntax="key id [id ...]",
-    ),
-    Command(
-        "xsetid",
-        -3,
-        "write denyoom fast",
-        xsetid,
-        "Raises a stream's last ID.",
-        key_flags="RW update",
-        keys=(1, 1, 1),
-        reply="simple string",
-        since="5.0.0",
-        syntax="key last-id [ENTRIESADDED entries-added] [MAXDELETEDID max-deleted-id]",
-    ),
+        many=[
+            Kind(Shape("adds", _run_places, FOLLOWING_MAX), _xadd_run),
+            Kind(Shape("idempotent adds", _idempotent_places, FOLLOWING_MAX), _xadd_run),
+            Kind(Shape("adds to several keys", _elsewhere_places, FOLLOWING_MAX), _xadd_elsewhere),
+        ],
+    )
 ]

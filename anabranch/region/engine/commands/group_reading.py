@@ -12,6 +12,7 @@ from anabranch.crdt.pel_chunk import EntryRef
 from anabranch.crdt.pel_slices import Pending
 from anabranch.crdt.slices import Entries
 from anabranch.crdt.stream import Stream
+from anabranch.region.engine.batch import Packed, Places, Shape
 from anabranch.region.engine.commands.arguments import entry_id, id_and_fields, no_group
 from anabranch.region.engine.commands.groups import head_of
 from anabranch.region.engine.commands.reading import ReadRequest, keyed_reply, parse_read
@@ -24,7 +25,7 @@ from anabranch.region.engine.replies import (
 )
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
-from anabranch.region.engine.table import Command
+from anabranch.region.engine.table import BATCH_MAX, Command, Kind
 
 # Entries after which reads that follow are executed anew, so that others get their turn.
 _MANY_ENTRIES: Final = 128
@@ -65,15 +66,20 @@ def xreadgroup(state: EngineState, session: Session, argv: list[bytes]) -> Reply
     return _read(state, session, argv, parse_read(argv, True))
 
 
-def xreadgroup_many(
-    state: EngineState, session: Session, argv: list[bytes], last_words: list[bytes]
-) -> list[Reply]:
+def _last_word(argv: list[bytes]) -> Optional[Places]:
+    """The place of `>` in a read of new entries of one stream."""
+    return Places(len(argv) - 1) if argv[-1] == b">" and argv[-3].upper() == b"STREAMS" else None
+
+
+def xreadgroups(
+    state: EngineState, session: Session, argv: list[bytes], packed: Packed
+) -> tuple[list[Reply], int]:
     """Several equal reads with `>` of one stream, up to the first that finds nothing."""
     request = parse_read(argv, True)
-    if len(request.keys) != 1 or request.ids[0] != b">" or request.count == 0:
-        return [_read(state, session, argv, request)]
+    if request.count == 0:
+        return [_read(state, session, argv, request)], 1
     reads = 1
-    while reads <= len(last_words) and last_words[reads - 1] == b">":
+    while reads <= packed.count and packed.words[reads - 1] == b">":
         reads += 1
     stream, group = _found(state, request)[0][0]
     _make_consumers(state, [(stream, group)], request)
@@ -81,9 +87,9 @@ def xreadgroup_many(
     for entries in _deliver(state, stream, group, request, reads):
         replies.append(keyed_reply(session, [(stream.key, EntriesReply(entries))]))
     if not replies:
-        return [_read(state, session, argv, request)]
+        return [_read(state, session, argv, request)], 1
     group.delivery.consumers[request.consumer].seen_ms = state.clock.now_ms
-    return replies
+    return replies, len(replies)
 
 
 def _make_consumers(
@@ -196,6 +202,6 @@ COMMANDS: Final = [
         since="5.0.0",
         syntax="GROUP group consumer [COUNT count] [BLOCK milliseconds] [NOACK] "
         "STREAMS key [key ...] id | > [id | > ...]",
-        many=xreadgroup_many,
+        many=[Kind(Shape("reads of a group", _last_word, BATCH_MAX), xreadgroups)],
     )
 ]

@@ -119,7 +119,9 @@ def flush(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
 def _bytes_of(stream: Stream) -> int:
     return sum(
-        len(node.data) + len(node.names) for log in stream.logs.values() for node in log.rax.nodes
+        len(node.data) + len(node.names)
+        for log in stream.logs.values()
+        for node in log.node_map.nodes
     )
 
 

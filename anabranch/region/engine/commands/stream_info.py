@@ -39,7 +39,7 @@ def _entry(entry: Optional[Entry]) -> Reply:
 
 def _head(state: EngineState, stream: Stream) -> list[Reply]:
     first = merge.first_entry(stream.logs)
-    nodes = sum(len(log.rax.nodes) for log in stream.logs.values())
+    nodes = sum(len(log.node_map.nodes) for log in stream.logs.values())
     duration_s, maxsize = configuration(state, stream)
     pairs = stream.read_rare().pairs
     return [

@@ -125,7 +125,8 @@ def room_before_trim(stream: Stream, request: TrimRequest) -> int:
     if request.strategy != "MAXLEN" or not request.is_approximate:
         return 0
     smallest = min(
-        (log.rax.nodes[0].live() for log in stream.logs.values() if log.rax.nodes), default=0
+        (log.node_map.nodes[0].live() for log in stream.logs.values() if log.node_map.nodes),
+        default=0,
     )
     return max(smallest - 1 - (stream.length() - request.threshold), 0)
 
@@ -138,7 +139,8 @@ def _prefix(stream: Stream, request: TrimRequest) -> Vector:
     if excess <= 0:
         return {}
     if request.is_approximate and not any(
-        log.rax.nodes and log.rax.nodes[0].live() <= excess for log in stream.logs.values()
+        log.node_map.nodes and log.node_map.nodes[0].live() <= excess
+        for log in stream.logs.values()
     ):
         return {}
     return merge.prefix_of_count(stream.logs, excess)

@@ -28,7 +28,7 @@ class _Arrays:
 
 
 @mypyc_attr(acyclic=True)
-class Rax:
+class NodeMap:
     """The nodes, ascending by first entry ID and by first counter: both orders agree (S1).
 
     The lists that properties return are for reading.

@@ -1,7 +1,4 @@
-"""The connections of one region: they open, are refused, close and fail. Sans-IO.
-
-`opening` and `hub` build on this module.
-"""
+"""The connections of one region: they open, are refused, close and fail. Sans-IO."""
 
 from __future__ import annotations
 
@@ -11,8 +8,8 @@ from typing import Final, Optional
 
 from anabranch.crdt.errors import ChainForked, NotAMember, PeerError, SyncGap
 from anabranch.sync.session import messages as m
-from anabranch.sync.session.events import Event
-from anabranch.sync.session.handshake import LinkLimits
+from anabranch.sync.session.events import LoggedEvent
+from anabranch.sync.session.handshake import Identity, LinkLimits, refusal_of_lost
 from anabranch.sync.session.interfaces import Engine, Settings, SteadyClock
 from anabranch.sync.session.links import Link, PeerConnection
 from anabranch.sync.session.log_tail import LogTail
@@ -27,13 +24,17 @@ from anabranch.sync.session.work import HubWork
 # Most accepted connections without a Hello. A peer sends it at once; each of the others may hold a
 # message of the greatest length.
 HANDSHAKES_MAX: Final = 64
+# A connection is taken for dead after crdt-link-silence-ms without a message, but not before this
+# number of heartbeats is missing.
+_SILENCE_HEARTBEATS: Final = 50
 
 
-class Switchboard:
-    """The connections of one region.
+class Connections:
+    """The connections of one region. `peers`: the regions from which this one receives.
 
     `links`: the links that this region dials, by peer. `sending`: the connections of the peers that
-    receive from this region, by peer. `counts`: figures for INFO and metrics.
+    receive from this region, by peer. `counts`: figures for INFO and metrics. `work`: the tasks for
+    the driver. `has_detached`: a connection was taken out of its link, or out of `sending`.
     """
 
     def __init__(
@@ -44,18 +45,22 @@ class Switchboard:
         tail: LogTail,
         clock: SteadyClock,
     ) -> None:
-        self.engine = engine
-        self.settings = settings
-        self.tail = tail
+        self.engine: Final = engine
+        self.settings: Final = settings
+        self.tail: Final = tail
+        self.steady: Final = clock
         pauses = (
             settings.integer("crdt-reconnect-min-ms"),
             settings.integer("crdt-reconnect-max-ms"),
         )
-        self.links = {peer: Link(peer, *pauses, 0) for peer in sorted(peers)}
-        self.sending: dict[int, PeerConnection] = {}
-        self.snapshots = SnapshotServer()
-        self.start_asking = StartAsking(engine)
-        self.counts = dict.fromkeys(
+        self.links: Final = {peer: Link(peer, *pauses, 0) for peer in sorted(peers)}
+        self.sending: Final[dict[int, PeerConnection]] = {}
+        self.by_number: Final[dict[int, PeerConnection]] = {}
+        # The parts that hold data of connections.
+        self.snapshots: Final = SnapshotServer()
+        self.start_asking: Final = StartAsking(engine)
+        self.puller: Final = Puller()
+        self.counts: Final = dict.fromkeys(
             [
                 "refusals",
                 "log_reads",
@@ -68,40 +73,38 @@ class Switchboard:
             ],
             0,
         )
-        self._steady = clock
-        self._connections: dict[int, PeerConnection] = {}
+        self.work = HubWork()
+        self.has_detached = False
         self._number = 0
-        self._refusals = RefusalLog()
-        self._puller = Puller()
-        self._work = HubWork()
+        self._refusals: Final = RefusalLog()
         for link in self.links.values():
-            self._state(link, "connecting")
+            self.set_state(link, "connecting")
 
     # -- connections open and close
 
-    def dial_opened(self, peer: int, now_ms: int) -> Optional[int]:
+    def dialled(self, peer: int, now_ms: int) -> Optional[PeerConnection]:
         """Notes that the dial of `peer` succeeded.
 
-        Returns the number of the connection, or None when the connection is no longer wanted.
+        Returns the connection, or None when it is no longer wanted.
         """
         link = self.links[peer]
         link.dialling = False
         if not link.wanted or link.connection is not None:
             return None
-        for former in list(self._connections.values()):
+        for former in list(self.by_number.values()):
             if former.receiver is not None and former.peer == peer:
-                self._drop(former)
-        link.connection = connection = self._connection(
+                self.drop(former)
+        link.connection = connection = self._new(
             now_ms, receiver=Receiver(peer, LinkLimits(self.settings))
         )
-        return connection.number
+        return connection
 
     def dial_failed(self, peer: int, text: str, now_ms: int) -> None:
         link = self.links[peer]
         link.dialling = False
-        link.back_off(self._steady.at(now_ms))
+        link.back_off(self.steady.at(now_ms))
         if link.wanted:
-            self._state(link, link.state, text)
+            self.set_state(link, link.state, text)
 
     def accepted(self, now_ms: int) -> int:
         """Notes that a peer dialled this region; returns the number of the connection.
@@ -110,38 +113,38 @@ class Switchboard:
         """
         silent = [
             connection
-            for connection in self._connections.values()
+            for connection in self.by_number.values()
             if connection.sender is not None and connection.greeting is None
         ]
         if len(silent) >= HANDSHAKES_MAX:
-            self._drop(silent[0])
-        return self._connection(
+            self.drop(silent[0])
+        return self._new(
             now_ms, sender=Sender(self.engine.region_id, LinkLimits(self.settings), self.tail)
         ).number
 
     def closed(self, number: int, text: str, now_ms: int) -> None:
         """Notes that the carrier lost this connection or that the other side closed it."""
-        connection = self._connections.get(number)
+        connection = self.by_number.get(number)
         if connection is None:
             return
         link = self.links.get(connection.peer) if connection.receiver is not None else None
         current = link is not None and link.connection is connection
-        self._drop(connection)
+        self.drop(connection)
         if link is not None and current:
-            link.back_off(self._steady.at(now_ms))
+            link.back_off(self.steady.at(now_ms))
             if link.state == "up":
-                self._tell_link(
+                self.tell_link(
                     logging.WARNING, "link_lost", link.peer, f"is lost: {text}", reason=text
                 )
-            self._state(link, "connecting", text)
+            self.set_state(link, "connecting", text)
 
     def malformed(self, number: int, error: PeerError, now_ms: int) -> None:
         """Notes that the carrier could not decode a message."""
-        connection = self._connections.get(number)
+        connection = self.by_number.get(number)
         if connection is not None and not connection.finishing:
-            self._failed(connection, error, now_ms)
+            self.failed(connection, error, now_ms)
 
-    def _drop_former_lives(self, now_ms: int) -> None:
+    def close_former_lives(self, now_ms: int) -> None:
         """Closes connections whose peer has begun a later life, and drops their data (S1.3, S2.2).
 
         Such a connection leads to a process that no longer runs. Suppose that its region was put
@@ -150,76 +153,107 @@ class Switchboard:
         this region has not applied by then must never be applied. What the former life said that
         it holds does not count any more, either: a restore may have taken it back.
         """
-        for connection in list(self._connections.values()):
+        for connection in list(self.by_number.values()):
             is_former = 0 < connection.life < self.engine.newest_life(connection.peer)
             if is_former and not connection.finishing:
-                text = f"{self._name(connection.peer)} has begun another life"
+                text = f"{self.name_of(connection.peer)} has begun another life"
                 self.closed(connection.number, text, now_ms)
 
-    def _connection(
+    def _new(
         self, now_ms: int, receiver: Optional[Receiver] = None, sender: Optional[Sender] = None
     ) -> PeerConnection:
         self._number += 1
         connection = PeerConnection(
-            self._number, self._steady.at(now_ms), receiver=receiver, sender=sender
+            self._number, self.steady.at(now_ms), receiver=receiver, sender=sender
         )
-        self._connections[connection.number] = connection
+        self.by_number[connection.number] = connection
         return connection
 
-    def _drop(self, connection: PeerConnection) -> None:
+    def drop(self, connection: PeerConnection) -> None:
         """Drops a connection and its data, and has it closed without a further message."""
-        self._detach(connection)
-        if self._connections.pop(connection.number, None) is not None:
-            self._work.closes.append(connection.number)
+        self.detach(connection)
+        if self.by_number.pop(connection.number, None) is not None:
+            self.work.closes.append(connection.number)
 
-    def _detach(self, connection: PeerConnection) -> None:
+    def detach(self, connection: PeerConnection) -> None:
         """Takes a connection out of its link and drops its data. Its last messages may still go."""
+        self.has_detached = True
         self.start_asking.forget(connection)
         if connection.receiver is not None:
             link = self.links[connection.peer]
             if link.connection is connection:
                 link.connection = None
                 link.held.clear()
-                self._puller.closed(connection.peer)
+                self.puller.closed(connection.peer)
             return
         if self.sending.get(connection.peer) is connection:
             del self.sending[connection.peer]
             if connection.sender is not None and connection.sender.open:
-                self.engine.receiver_closed(connection.peer)
+                self.engine.links.receiver_closed(connection.peer)
         self.snapshots.forget(connection)
 
-    def _refuse(self, connection: PeerConnection, refusal: m.Refusal, now_ms: int) -> None:
+    def refuse_lost(self, now_ms: int) -> None:
+        """Refuses the connections of members that were said to be lost while connected (S13.8)."""
+        own = Identity.of(self.engine)
+        for connection in list(self.by_number.values()) if own.lost else []:
+            if connection.peer in own.lost and not connection.finishing:
+                refusal = refusal_of_lost(self.name_of(connection.peer), own.name)
+                self.refuse(connection, refusal, now_ms)
+
+    def close_silent(self, now_ms: int, steady_ms: int) -> None:
+        silence_ms = max(
+            self.settings.integer("crdt-link-silence-ms"),
+            _SILENCE_HEARTBEATS * self.settings.integer("crdt-heartbeat-interval-ms"),
+        )
+        for link in self.links.values():
+            # A message that is held back has come: the carrier may have been told to read no more.
+            if link.connection is not None and link.held:
+                link.connection.heard_ms = steady_ms
+        for connection in list(self.by_number.values()):
+            if steady_ms - connection.heard_ms > silence_ms:
+                self.closed(connection.number, f"nothing heard for {silence_ms} ms", now_ms)
+
+    # -- refusals
+
+    def tell_repeated_refusals(self, steady_ms: int) -> None:
+        """Adds lines for refusals that came again and again, when they are due."""
+        for refused, count in self._refusals.due(steady_ms):
+            self.tell_refusal(refused, count)
+
+    def works(self, peer: int) -> None:
+        """A link with a peer is open: its refusals are over."""
+        self._refusals.works(peer)
+
+    def refuse(self, connection: PeerConnection, refusal: m.Refusal, now_ms: int) -> None:
         """Sends a refusal, then closes the connection. Both sides show the reason."""
-        self._detach(connection)
+        self.detach(connection)
         connection.finishing = True
         session = connection.receiver or connection.sender
         assert session is not None
         session.refuse(refusal)
-        self._show_refusal(connection, refusal.reason, refusal.text, now_ms)
+        self.show_refusal(connection, refusal.reason, refusal.text, now_ms)
 
-    def _show_refusal(
-        self, connection: PeerConnection, reason: str, text: str, now_ms: int
-    ) -> None:
+    def show_refusal(self, connection: PeerConnection, reason: str, text: str, now_ms: int) -> None:
         self.counts["refusals"] += 1
-        self.engine.link_refused(reason)
+        self.engine.links.refused(reason)
         direction = "receiving from" if connection.receiver is not None else "sending to"
         refused = Refused(connection.peer, direction, reason, text)
-        if self._refusals.is_line(refused, self._steady.at(now_ms)):
-            self._tell_refusal(refused)
+        if self._refusals.is_line(refused, self.steady.at(now_ms)):
+            self.tell_refusal(refused)
         if connection.receiver is not None:
             link = self.links[connection.peer]
             if not link.wanted:
                 return
             if reason == "superseded":
-                link.back_off(self._steady.at(now_ms))
-                self._state(link, "connecting", text)
+                link.back_off(self.steady.at(now_ms))
+                self.set_state(link, "connecting", text)
                 return
-            link.back_off_longest(self._steady.at(now_ms))
-            self._state(link, "forked" if reason == "forked" else "refused", f"{reason}: {text}")
+            link.back_off_longest(self.steady.at(now_ms))
+            self.set_state(link, "forked" if reason == "forked" else "refused", f"{reason}: {text}")
 
-    def _tell_refusal(self, refused: Refused, count: int = 1) -> None:
+    def tell_refusal(self, refused: Refused, count: int = 1) -> None:
         """Adds a refusal for the operator's log. `count`: the new ones since the last such line."""
-        peer = self._name(refused.peer)
+        peer = self.name_of(refused.peer)
         text = f"{refused.direction} {peer}: {refused.reason}: {refused.text}"
         fields: dict[str, object] = {
             "peer": peer,
@@ -229,9 +263,9 @@ class Switchboard:
         if count > 1:
             text = f"{count} refusals since the last line, the newest: {text}"
             fields["count"] = count
-        self._tell(logging.WARNING, "link_refused", text, **fields)
+        self.tell(logging.WARNING, "link_refused", text, **fields)
 
-    def _failed(self, connection: PeerConnection, error: PeerError, now_ms: int) -> None:
+    def failed(self, connection: PeerConnection, error: PeerError, now_ms: int) -> None:
         """Refuses a connection whose peer broke the protocol or failed a check of the engine."""
         if isinstance(error, m.LinkRefused):
             reason = error.reason
@@ -241,31 +275,31 @@ class Switchboard:
             reason = "gap"
         else:
             reason = "not-a-member" if isinstance(error, NotAMember) else "malformed"
-        self._refuse(connection, m.Refusal(reason, str(error)), now_ms)
+        self.refuse(connection, m.Refusal(reason, str(error)), now_ms)
 
-    # -- output for the driver
+    # -- messages
 
     def next_message(self, number: int) -> Optional[m.Message]:
         """Returns the next message to send on this connection; None when no message waits.
 
         The driver asks again after every step and after each message sent.
         """
-        connection = self._connections.get(number)
+        connection = self.by_number.get(number)
         if connection is None:
             return None
         try:
             return connection.next_message()
         except PeerError as error:
             # This region's log does not fit the vector that the peer reported.
-            self._failed(connection, error, self._steady.told_ms)
+            self.failed(connection, error, self.steady.told_ms)
             return connection.next_message()
 
     def sent(self, number: int, size: int) -> None:
         """Counts a message of `size` bytes that was sent on this connection."""
         self.counts["bytes_sent"] += size
-        connection = self._connections.get(number)
+        connection = self.by_number.get(number)
         if connection is not None and connection.peer:
-            self.engine.message_sent(connection.peer, size)
+            self.engine.links.message_sent(connection.peer, size)
 
     def arrived(self, number: int, size: int) -> None:
         """Counts a message of `size` bytes that arrived on this connection.
@@ -274,29 +308,38 @@ class Switchboard:
         `Hub.received`.
         """
         self.counts["bytes_received"] += size
-        connection = self._connections.get(number)
+        connection = self.by_number.get(number)
         if connection is not None and connection.peer:
-            self.engine.message_received(connection.peer, size)
+            self.engine.links.message_received(connection.peer, size)
 
     def finished(self, number: int) -> bool:
         """Whether the carrier is to close this connection. Call it when no message waits."""
-        connection = self._connections.get(number)
+        connection = self.by_number.get(number)
         return connection is None or connection.finishing
 
-    def _state(self, link: Link, state: str, detail: str = "") -> None:
+    def reads_on(self, number: int) -> bool:
+        """Whether the carrier is to read another message; False while a limited link is full."""
+        connection = self.by_number.get(number)
+        if connection is None or connection.receiver is None:
+            return True
+        return not self.links[connection.peer].held.is_full
+
+    # -- events and states
+
+    def set_state(self, link: Link, state: str, detail: str = "") -> None:
         link.state = state
-        self.engine.link_state(link.peer, state, detail)
+        self.engine.links.is_in_state(link.peer, state, detail)
 
-    def _tell(self, level: int, name: str, text: str, **fields: object) -> None:
+    def tell(self, level: int, name: str, text: str, **fields: object) -> None:
         """Adds an event for the operator's log."""
-        self._work.events.append(Event(level, name, text, fields))
+        self.work.events.append(LoggedEvent(level, name, text, fields))
 
-    def _tell_link(self, level: int, name: str, peer: int, text: str, **fields: object) -> None:
+    def tell_link(self, level: int, name: str, peer: int, text: str, **fields: object) -> None:
         """Adds an event of the link by which this region receives from a peer."""
-        shown = self._name(peer)
-        self._tell(level, name, f"the link from {shown} {text}", peer=shown, **fields)
+        shown = self.name_of(peer)
+        self.tell(level, name, f"the link from {shown} {text}", peer=shown, **fields)
 
-    def _name(self, peer: int) -> str:
+    def name_of(self, peer: int) -> str:
         member = self.engine.members.get(peer)
         return (
             member.name if member is not None else f"region {peer}" if peer else "an unknown region"

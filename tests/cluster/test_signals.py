@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from anabranch.sim.scenario import processes
-from anabranch.sim.scenario.processes import ProcessCluster
-from anabranch.sim.scenario.signals import signals_wait
+from anabranch.cluster import regions
+from anabranch.cluster.regions import ProcessCluster
+from anabranch.cluster.signals import signals_wait
 from tests.support.signals import handled_by
 
 INTERRUPTS = signal.default_int_handler
@@ -49,12 +49,12 @@ def test_a_region_that_starts_while_the_program_is_told_to_end_is_ended(
     """On a busy machine SIGTERM came while the benchmark started a region, which then went on."""
     started: list[subprocess.Popen[bytes]] = []
 
-    def popen(line: list[str], **options: Any) -> subprocess.Popen[bytes]:
+    def spawn(*_: Any) -> subprocess.Popen[bytes]:
         started.append(subprocess.Popen(["sleep", "600"], stdin=subprocess.DEVNULL))
         signal.raise_signal(signal.SIGTERM)
         return started[-1]
 
-    monkeypatch.setattr(processes, "subprocess", _Subprocess(popen))
+    monkeypatch.setattr(regions, "spawn", spawn)
     with (
         handled_by(INTERRUPTS, signal.SIGTERM),
         pytest.raises(KeyboardInterrupt),
@@ -62,13 +62,3 @@ def test_a_region_that_starts_while_the_program_is_told_to_end_is_ended(
     ):
         cluster.start("us")
     assert started[0].poll() is not None
-
-
-class _Subprocess:
-    """The module `subprocess` with another `Popen`."""
-
-    def __init__(self, popen: Any) -> None:
-        self.Popen = popen
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(subprocess, name)

@@ -10,12 +10,12 @@ import time
 from pathlib import Path
 from typing import Final
 
-from anabranch.chaos.toxiproxy import Toxiproxy, ToxiproxyError
-from anabranch.sim.scenario.processes import end
-from anabranch.sim.scenario.signals import signals_wait
+from anabranch.cluster.ports import HOST
+from anabranch.cluster.processes import end, spawn
+from anabranch.cluster.signals import signals_wait
+from anabranch.cluster.toxiproxy import Toxiproxy, ToxiproxyError
 
 PROGRAM: Final = "toxiproxy-server"
-HOST: Final = "127.0.0.1"
 START_PATIENCE_S: Final = 30.0
 STOP_PATIENCE_S: Final = 10.0
 
@@ -57,10 +57,8 @@ class ToxiproxyServer:
         or does not answer.
         """
         line = [program(), "-host", HOST, "-port", str(self.api.port), "-seed", str(self._seed)]
-        with self.log.open("ab") as log, signals_wait():
-            self._process = subprocess.Popen(
-                line, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-            )
+        with signals_wait():
+            self._process = spawn(line, self.log, start_new_session=True)
         deadline = time.monotonic() + START_PATIENCE_S
         while True:
             try:

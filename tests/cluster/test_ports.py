@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tests.support import ports
+from anabranch.cluster import ports
 
 
 def test_a_port_is_not_given_twice(monkeypatch: pytest.MonkeyPatch) -> None:

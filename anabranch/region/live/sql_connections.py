@@ -1,0 +1,49 @@
+"""Connections to a file of SQLite: what the database needs of them, and those to real files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import aiosqlite
+
+from anabranch.region.live.data_files import read_only_uri
+from anabranch.region.live.sql_thread import Done, Group, SqlThread
+
+
+class SqlReader(Protocol):
+    """A connection that reads."""
+
+    async def execute_fetchall(self, sql: str, parameters: Any = ...) -> Iterable[Any]: ...
+
+    async def close(self) -> None: ...
+
+
+class SqlWriter(SqlReader, Protocol):
+    """A connection that begins no transaction by itself, as `SqlThread`."""
+
+    async def transact(self, groups: Sequence[Group]) -> None: ...
+
+    def begin_transaction(self, groups: Sequence[Group], done: Done) -> None: ...
+
+
+class Connector(Protocol):
+    """Opens connections to a file; the simulator has its own."""
+
+    async def writer(self, path: Path) -> SqlWriter: ...
+
+    async def reader(self, path: Path) -> SqlReader: ...
+
+
+class LiveConnector:
+    """Opens connections to real files."""
+
+    async def writer(self, path: Path) -> SqlWriter:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        connection = SqlThread()
+        await connection.open(str(path))
+        return connection
+
+    async def reader(self, path: Path) -> SqlReader:
+        return await aiosqlite.connect(read_only_uri(path), uri=True, isolation_level=None)
