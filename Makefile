@@ -112,6 +112,7 @@ lint: $(VENV)/.dev $(VENV)/.stubs ## run ruff, mypy --strict, import-linter and 
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict -p anabranch
 	$(BIN)/mypy --strict -p examples
+	$(BIN)/mypy --strict -p tests
 	$(BIN)/mypy --strict setup.py
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.house.rules

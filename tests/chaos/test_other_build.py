@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from anabranch.chaos import regions as regions_module
 from anabranch.chaos.other_build import INTERPRETED, NoSuchBuild, OtherBuild
 from anabranch.chaos.plan import draw
 from anabranch.chaos.regions import ChaosRegions
 from anabranch.cli import chaos as command
 from anabranch.cli.errors import CliError
+from anabranch.cluster.regions import ProcessCluster
 
 
 def test_the_interpreted_modules_of_this_python() -> None:
@@ -50,7 +50,7 @@ def test_every_second_start_runs_the_other_build(
     def start(self: ChaosRegions, name: str, *extra: str, wait: bool) -> None:
         ran.append((name, self.program(name)[1].get("ANABRANCH_PURE") == "1"))
 
-    monkeypatch.setattr(regions_module.ProcessCluster, "start", start)
+    monkeypatch.setattr(ProcessCluster, "start", start)
     monkeypatch.delenv("ANABRANCH_PURE", raising=False)
     for name in ("us", "us", "eu", "us", "us"):
         made.begin(name)

@@ -3,7 +3,7 @@
 Reading order:
 
 - `test_config`: the configuration of a region.
-- `test_pieces`: the parts of the command line that need no running region.
+- `test_without_regions`: the parts of the command line that need no running region.
 - `test_terminal`: escapes of control characters, plurals, columns.
 - `test_passwords`: the sources of the password.
 - `test_status`: the report of `anabranch status`, and its problems.

@@ -136,6 +136,7 @@ def test_a_backup_is_made_checked_and_restored(data: Path, tmp_path: Path) -> No
     assert "has a database already" in message_of(anabranch("restore", file, "--data", data))
     other = anabranch("backup", "eu", tmp_path / "eu.backup", "--data", data)
     assert f"{data} holds the data of us, not of eu" in message_of(other)
+    assert isinstance(other.exception, CliError)
     assert other.exception.exit_code == 2 and not (tmp_path / "eu.backup").exists()
     result = anabranch("restore", file, "--data", elsewhere)
     assert result.exit_code == 0 and "recovers from the other regions" in result.output

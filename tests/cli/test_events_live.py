@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 60.0
 # Less than any region's database has after its start.
 FULL_DISK_BYTES = 16 << 10
-# Events of other tests: test_repair.py, and tests/review with test_events.py, test_driver_links.py.
+# Events of other tests: test_repair.py, and tests/driver with test_events.py and test_links.py.
 ELSEWHERE = {"divergence", "log_unreadable", "salvaged", "salvage_loss"}
 _EVENT = re.compile(r": event=(\w+) region=(\w+) (.*)")
 

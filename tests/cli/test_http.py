@@ -75,7 +75,7 @@ async def test_metrics_are_what_prometheus_reads(region: Region) -> None:
 @pytest.mark.parametrize(
     ("state", "expected"), [("starting", 503), ("serving", 200), ("recovery", 503), ("failed", 503)]
 )
-async def test_health(region: Region, state: http.State, expected: int) -> None:
+async def test_health(region: Region, state: str, expected: int) -> None:
     region.health = (state, {"region": "us"})
     status, _, body = await ask(region, b"GET /health?verbose HTTP/1.1\r\n\r\n")
     assert status == expected and json.loads(body) == {"state": state, "region": "us"}

@@ -38,7 +38,9 @@ def use(client: redis.Redis, times: int) -> None:
         client.xreadgroup("g", "c", {"k": ">"}, count=3)
         client.xautoclaim("k", "g", "d", 0, count=1)
         with client.pipeline(transaction=True) as transaction:
-            transaction.xadd("k", {"in": number}).xlen("k").execute()
+            transaction.xadd("k", {"in": number})
+            transaction.xlen("k")
+            transaction.execute()
         client.xinfo_stream("k", full=True)
         client.execute_command("CLIENT", "ID")
         with pytest.raises(redis.ResponseError):

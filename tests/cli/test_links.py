@@ -6,6 +6,7 @@ import io
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from anabranch.cli import addresses, link_flapping, links
 from anabranch.cli.addresses import RegionAddress
 from anabranch.cli.errors import CliError
 from anabranch.cli.interrupting import Interruption
-from anabranch.cli.link_control import Condition, Direction, change, condition_of
+from anabranch.cli.link_control import Condition, Direction, RegionControl, change, condition_of
 from anabranch.cli.link_flapping import Flapping
 from anabranch.cli.link_status import LinkRow, as_json, show
 from anabranch.cli.terminal import Output
@@ -97,7 +98,7 @@ def no_pause(monkeypatch: pytest.MonkeyPatch, act: Callable[[int], None]) -> Non
             act(pauses[0])
 
     monkeypatch.setattr(link_flapping, "Interruption", Pauses)
-    monkeypatch.setattr(link_flapping.time, "monotonic", lambda: now_s[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now_s[0])
 
 
 def test_flapping_leaves_links_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,9 +234,7 @@ def test_a_region_is_healed_also_if_toxiproxy_does_not_answer(
     healed: list[Direction] = []
     monkeypatch.setattr(links, "check_exists", lambda direction, facts: None)
     monkeypatch.setattr(links, "peer_facts", lambda direction, password: None)
-    monkeypatch.setattr(
-        links.RegionControl, "heal", lambda control, direction: healed.append(direction)
-    )
+    monkeypatch.setattr(RegionControl, "heal", lambda control, direction: healed.append(direction))
     failed = links.healed(links.Links(file, None, None), [TO_US, TO_EU], are_named=False)
     assert healed == [TO_US, TO_EU]
     assert [direction for direction, _ in failed] == [TO_US, TO_EU]

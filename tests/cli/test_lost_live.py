@@ -60,7 +60,7 @@ def test_what_only_the_lost_region_holds_can_be_added_elsewhere(
         assert wire.recv(1000).startswith(b"$")
     eventually(
         lambda: (
-            [fields for _, fields in raw["eu"].xrange(KEY)]
+            [fields for _, fields in raw["eu"].xrange(KEY) or []]
             == [{b"n": b"shared"}, {b"n": b"only\x00ap"}]
         ),
         20,

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -130,7 +131,8 @@ def test_the_slow_log_tells_what_took_long(new_cluster: NewCluster) -> None:
     assert client.slowlog_len() == 0
     client.config_set("slowlog-log-slower-than", 100)
     before_s = int(time.time())
-    assert len(client.xrange("s")) == 5000
+    entries = client.xrange("s")
+    assert entries is not None and len(entries) == 5000
     (entry,) = (one for one in client.slowlog_get(-1) if one["command"] == b"XRANGE s - +")
     assert entry["duration"] >= 100 and before_s <= entry["start_time"] <= time.time()
     assert entry["client_name"] == b"reader"
@@ -170,12 +172,12 @@ def test_a_peer_that_does_not_belong_is_refused_on_both_sides(
     else:
         cluster.regions["us"].region_id = 3
     cluster.start("eu")
+
+    def refuses(name: str, peer: str) -> bool:
+        return cluster.links(name)[peer] == "refused"
+
     for name, peer in (("us", "eu"), ("eu", "us")):
-        eventually(
-            lambda name=name, peer=peer: cluster.links(name)[peer] == "refused",
-            15,
-            f"{name} refusing {peer}",
-        )  # type: ignore[misc]
+        eventually(partial(refuses, name, peer), 15, f"{name} refusing {peer}")
     assert what[:7] in "".join(cluster.regions[name].log_tail() for name in ("us", "eu"))
 
 

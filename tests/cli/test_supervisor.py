@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from anabranch.cli import supervisor
 from anabranch.cli.addresses import RegionAddress
 from anabranch.cli.supervisor import Console, RegionProcess, Supervisor
 from tests.support.processes import eventually
@@ -29,7 +29,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(supervisor.time, "monotonic", made)
+    monkeypatch.setattr(time, "monotonic", made)
     return made
 
 

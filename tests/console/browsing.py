@@ -47,4 +47,5 @@ def run(page: Page, region: str, line: str) -> str:
     page.wait_for_function(
         "count => document.querySelectorAll('#output .reply').length > count", arg=before
     )
-    return page.locator("#output .reply").last.locator("pre").inner_text()
+    printed: str = page.locator("#output .reply").last.locator("pre").inner_text()
+    return printed

@@ -114,7 +114,7 @@ def test_another_origin_reads_nothing(page: Page, name: str, extra: dict[str, st
     assert not [one for one in answer.headers if one.startswith("access-control-")]
 
 
-BODIES = {
+BODIES: dict[str, dict[str, str | bool]] = {
     "run": {"region": "us", "line": "FLUSHALL", "session": "s"},
     "link": {"action": "cut", "sender": "us", "receiver": "eu", "both": True},
 }
@@ -216,7 +216,8 @@ def table() -> CommandTable:
 
 
 def test_only_commands_marked_readonly_are_allowed(table: CommandTable) -> None:
-    allowed, refused = set(), set()
+    allowed: set[str] = set()
+    refused: set[str] = set()
     for command in registry.commands().values():
         for one in (command, *command.subcommands.values()):
             words = one.name.upper().encode().split(b"|")

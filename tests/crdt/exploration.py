@@ -391,7 +391,7 @@ def commands(region_id: int, past: Part) -> Iterator[tuple[str, list[Plain]]]:
     won = key.deadline()
     yield "add", fresh().add(KEY)
     if key.order:
-        yield "xdel", fresh().delete_entry(KEY, key.order[0][0])
+        yield "xdel", fresh().delete_entry(KEY, next(iter(key.order))[0])
     yield "trim", fresh().trim(KEY, 0)
     yield "del", fresh().delete(KEY)
     yield "create 0", fresh().create(KEY, GROUP, 0)

@@ -6,7 +6,7 @@ import gc
 from random import Random
 
 from anabranch import build
-from tests.review.test_random import World
+from tests.engine.test_random_histories import World
 
 
 def test_a_keyspace_is_freed_without_the_search_for_cycles() -> None:

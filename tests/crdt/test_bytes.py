@@ -254,7 +254,7 @@ def single_adds(effects: list[fx.Effect], first: int) -> list[object]:
 def test_blocks_round_trip(written: list[Plain], first: int, limits: tuple[int, int]) -> None:
     """Writing and reading gives the same effects with the same counters; adds become runs."""
     writer = BlockWriter(3, first, *limits)
-    assert writer.is_empty()
+    assert writer.size() == 0
     expected: list[object] = []
     counter = first
     for each in written:
@@ -273,7 +273,7 @@ def test_blocks_round_trip(written: list[Plain], first: int, limits: tuple[int, 
             expected.append((counter, plain(effect)))
         counter += 1
         assert writer.last == counter - 1
-    assert writer.is_empty() == (not written)
+    assert (writer.size() == 0) == (not written)
     body = writer.body()
     block = Block(3, first, counter - 1, body, chain_after(NO_CHAIN, body))
     assert single_adds(read_effects(block), first) == expected
@@ -803,6 +803,7 @@ def test_local_records_round_trip() -> None:
 
 
 def test_kinds_of_records_on_disks_stay_what_they_are() -> None:
+    kinds: list[type[LocalRecord]]
     kinds = [Delivered, Removed, Claimed, ConsumerMade, ConsumerDeleted, FloorSet, FloorRaised]
     assert [kind.kind for kind in kinds] == [1, 2, 3, 4, 5, 6, 7]
 

@@ -13,7 +13,7 @@ from anabranch.crdt.digest import of_stream
 from anabranch.crdt.effects import Configure, SetDeadline
 from anabranch.crdt.ids import make
 from anabranch.crdt.stream import NEVER
-from tests.crdt.support import Twin
+from tests.crdt.support import Twin, assert_equal
 
 K, G, H = b"key", b"g", b"h"
 
@@ -170,3 +170,21 @@ def total_of(twin: Twin) -> bytes:
     keyspace = twin.keyspace
     total = sum(int.from_bytes(keyspace.digest_of(key), "big") for key in keyspace.keys)
     return (total % 2**128).to_bytes(16, "big")
+
+
+def test_key_made_again_after_a_flush_is_in_the_digest() -> None:
+    """A key that is created again after FLUSHALL must be hashed again (S13.9).
+
+    The steps: XADD, FLUSHALL, a digest, XADD. After the flush nothing of the key was left, but it
+    was still marked as changed since the last checkpoint. The bug: therefore the new key was not
+    marked as one to hash, and the digest omitted it. Peers with equal vectors would have raised
+    `crdt_divergence`.
+    """
+    twin, peer = Twin(1), Twin(2)
+    twin.add(K)
+    twin.flush()
+    assert twin.keyspace.digest() == bytes(16)
+    twin.add(K)
+    peer.pull(twin)
+    assert_equal(twin, peer)
+    assert twin.keyspace.digest() != bytes(16)

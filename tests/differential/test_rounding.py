@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 import redis
 
-from tests.review.support import cluster
+from tests.support.engine_cluster import cluster
 
 
 @pytest.mark.oracle

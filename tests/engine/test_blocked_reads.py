@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.review.support import Place, cluster
+from tests.support.engine_cluster import Place, cluster
 from tests.support.engines import execute
 
 

@@ -8,7 +8,7 @@ from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.replies import REPLY_LATER, ErrorReply
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings
-from tests.review.support import carry, cluster
+from tests.support.engine_cluster import carry, cluster
 from tests.support.engines import execute, single
 
 

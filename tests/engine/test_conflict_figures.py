@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anabranch.region.engine.commands.info import info_text
-from tests.review.support import Place, cluster, sync
+from tests.support.engine_cluster import Place, cluster, sync
 
 
 def conflicts(place: Place) -> dict[str, int]:

@@ -16,7 +16,7 @@ from anabranch.region.engine.histogram import Histogram
 from anabranch.region.engine.replies import ErrorReply
 from anabranch.region.engine.settings import BY_NAME
 from tests.engine.test_figures import metrics
-from tests.review.support import Place, cluster, sync
+from tests.support.engine_cluster import Place, cluster, sync
 
 # Fields of # CRDT that are numbers, and name something instead of counting it.
 NAMES = {"crdt_region_id", "crdt_life"}

@@ -11,7 +11,7 @@ from anabranch.crdt.errors import ChainForked, SyncGap
 from anabranch.region.engine.commands.info import info_text
 from anabranch.region.engine.figures.table import figures
 from anabranch.region.engine.replies import ErrorReply
-from tests.review.support import Place, carry, cluster, sync, tell
+from tests.support.engine_cluster import Place, carry, cluster, sync, tell
 
 
 def metric(place: Place, name: str, **labels: str) -> float:

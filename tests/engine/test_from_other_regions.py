@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anabranch.region.engine.engine import Engine
-from tests.review.support import Place, carry, cluster, sync
+from tests.support.engine_cluster import Place, carry, cluster, sync
 from tests.support.replies import plain
 
 

@@ -10,7 +10,7 @@ from anabranch.crdt.gossip import Heard
 from anabranch.region.engine.figures.shared import behind_ms, lag_ms
 from anabranch.region.engine.lags import Lags, Marks, SyncDelays
 from anabranch.region.engine.statistics import ReplicationStatistics
-from tests.review.support import Place, carry, cluster, sync, tell
+from tests.support.engine_cluster import Place, carry, cluster, sync, tell
 
 
 def test_marks_say_since_when_a_counter_is_known() -> None:

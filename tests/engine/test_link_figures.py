@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.engine.test_figures import metrics
-from tests.review.support import carry, cluster, sync, tell
+from tests.support.engine_cluster import carry, cluster, sync, tell
 
 OF_LINKS = (
     *("link_up", "link_receives", "peer_lag_effects", "behind_effects"),

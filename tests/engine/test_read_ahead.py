@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from anabranch.crdt.errors import PeerError
-from tests.review.support import Place, cluster, sync
+from tests.support.engine_cluster import Place, cluster, sync
 
 KEYS = 12
 

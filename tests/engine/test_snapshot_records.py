@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from anabranch.crdt.snapshot import SnapshotCut
-from tests.review.support import Place, cluster
+from tests.support.engine_cluster import Place, cluster
 
 KEYS = 6
 

@@ -10,7 +10,7 @@ from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.lifecycle import SERVING, STARTING
 from anabranch.region.engine.replies import REPLY_LATER
 from anabranch.region.engine.session import Session
-from tests.review.support import Place, ask_start, carry, cluster, sync, tell
+from tests.support.engine_cluster import Place, ask_start, carry, cluster, sync, tell
 from tests.support.engines import execute, single
 
 

@@ -7,7 +7,7 @@ from anabranch.region.engine.replies import MapReply, Reply
 from anabranch.region.engine.settings import Settings
 from anabranch.region.engine.upkeep import Upkeep
 from tests.engine.test_connection import pairs_of
-from tests.review.support import Place, carry, cluster, sync, tell
+from tests.support.engine_cluster import Place, carry, cluster, sync, tell
 from tests.support.engines import execute, single
 
 
@@ -219,7 +219,7 @@ def test_a_fast_producer_does_not_fill_the_limit_of_retired_pairs() -> None:
     At 240,000 adds a second more pairs were retired between two collections than the limit allows.
     So pairs were forgotten early, with an alarm, in a region that had nothing to wait for.
     """
-    (us,) = cluster(1, **LIMITS)
+    (us,) = cluster(1, 1000, **LIMITS)
     for round_ in range(40):
         add_pairs(us, 20 * round_, 20)
         us.commit()
@@ -232,7 +232,7 @@ def test_a_fast_producer_does_not_fill_the_limit_of_retired_pairs() -> None:
 
 def test_a_retired_pair_waits_for_every_region() -> None:
     """S9.3: a pair that another region may not have yet recognises conflicts."""
-    us, eu = cluster(2, **LIMITS)
+    us, eu = cluster(2, 1000, **LIMITS)
     limits = us.engine.keyspace.pair_limits
     for round_ in range(3):
         add_pairs(us, 20 * round_, 20)

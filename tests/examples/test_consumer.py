@@ -9,6 +9,7 @@ from examples.rocket_rides.consumer import (
     Batch,
     LogReader,
     OneIdReader,
+    Reader,
     StaleBatch,
     Totals,
     run_once,
@@ -16,7 +17,7 @@ from examples.rocket_rides.consumer import (
 from examples.rocket_rides.database import Database
 from examples.rocket_rides.mishaps import Mishaps
 from examples.rocket_rides.records import WHOLE_STREAM, Position, Ride, entry_id
-from examples.rocket_rides.ride_log import Endpoint, Entry
+from examples.rocket_rides.ride_log import Endpoint, Entry, RideLog
 from tests.examples.conftest import Open
 
 NEVER = Mishaps(1, "nobody", share=0.0)
@@ -37,7 +38,8 @@ def state(database: Database, name: str = "one") -> tuple[int, int, int]:
             "SELECT rides, distance_mm, seen_again FROM consumers WHERE name = ?", (name,)
         )
     )
-    return tuple(int(value) for value in rows[0])
+    rides, distance_mm, seen_again = (int(value) for value in rows[0])
+    return rides, distance_mm, seen_again
 
 
 def batch(begin: int, end: int, *rides: Ride) -> Batch:
@@ -105,7 +107,7 @@ def test_a_batch_that_begins_elsewhere_is_refused(opened: Open) -> None:
     assert state(opened("us")) == (1, 1000, 0)
 
 
-class Log:
+class Log(RideLog):
     """Takes the part of RideLog: records of region logs, of which some are merged later."""
 
     def __init__(self) -> None:
@@ -115,13 +117,14 @@ class Log:
     def put(self, log: str, ride: Ride, entry: str) -> None:
         self.logs[log].append(Entry(entry, len(self.logs[log]) + 1, ride))
 
-    def read_logs(self, after, count):
+    def read_logs(self, after: dict[str, str], count: int) -> dict[str, list[Entry]]:
         return {
             name: [one for one in self.logs[name] if not last or _above(one, last)][:count]
             for name, last in after.items()
         }
 
-    def read_stream(self, after, count):
+    def read_stream(self, after: str, count: int, below: str = "") -> list[Entry]:
+        assert not below, "a consumer reads without an upper bound"
         entries = sorted(
             (one for log in self.logs.values() for one in log),
             key=lambda one: entry_id(one.entry_id),
@@ -137,7 +140,7 @@ def test_a_record_that_is_merged_late_is_skipped_with_one_id_only(opened: Open) 
     """The finding of this example. `us` had read up to 30-1 when 20-2 arrived from `eu`."""
     database = opened("us")
     log = Log()
-    ways = [
+    ways: list[tuple[Reader, Totals]] = [
         (LogReader(log, 2), Totals(database, "one")),
         (OneIdReader(log, 2), Totals(database, "old")),
     ]

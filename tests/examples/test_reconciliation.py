@@ -109,12 +109,14 @@ def test_differences_of_the_stream(
 def test_totals_are_compared_up_to_the_ride_that_every_consumer_has(opened: Open) -> None:
     """A consumer that has ride 3 and not ride 2 does not raise the level, and one ID counts not."""
     database = opened("us")
-    for distance in (1000, 2000, 3000):
+
+    def ride(distance: int) -> None:
         database.run(
-            lambda each, distance=distance: each.write(
-                "INSERT INTO rides (distance_mm) VALUES (?)", (distance,)
-            )
+            lambda each: each.write("INSERT INTO rides (distance_mm) VALUES (?)", (distance,))
         )
+
+    for distance in (1000, 2000, 3000):
+        ride(distance)
     observer = Observer({"us": database})
 
     def consume(name: str, *rides: int) -> Progress:
@@ -145,10 +147,11 @@ def test_the_table_fits_into_80_columns_and_shows_who_differs() -> None:
         ConsumerProgress("eu-one-id", "eu", 1_000_000, 0, True, wrong),
     ]
     progress = Progress(origins, origins, totals, 0, 0, consumers)
-    console = Console(width=WIDTH, file=io.StringIO())
+    file = io.StringIO()
+    console = Console(width=WIDTH, file=file)
     console.print(totals_table(progress, {"us-0": 1234}))
-    lines = console.file.getvalue().splitlines()
-    assert "…" not in console.file.getvalue()
+    lines = file.getvalue().splitlines()
+    assert "…" not in file.getvalue()
     verdicts = {line.split()[0]: line.split()[-1] for line in lines[2:]}
     assert verdicts == {"API": "0.000001", "us-0": "agree", "us-1": "DIFFER", "eu-one-id": "skips"}
     assert kilometres(totals["us"]) == "617,283.945678" and "617,283.945678" in lines[2]

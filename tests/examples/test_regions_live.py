@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,7 @@ from examples.rocket_rides.fleet import Fleet
 from examples.rocket_rides.mishaps import Mishaps
 from examples.rocket_rides.parts import main
 from examples.rocket_rides.reconciliation import reconcile
-from examples.rocket_rides.records import STREAM
+from examples.rocket_rides.records import STREAM, StagedRecord
 from examples.rocket_rides.ride_log import (
     Endpoint,
     LogError,
@@ -95,20 +95,20 @@ def test_a_streamer_fails_over_and_adds_nothing_twice(site: Site) -> None:
         lambda each: each.rows("SELECT count(*) FROM staged_log_records")
     )
     # A streamer sends the batch, and crashes before it deletes the staged records.
-    sent = []
+    sent: list[tuple[str, Sequence[StagedRecord]]] = []
     lost_add = lost.add
 
     class Crash(Exception):
         pass
 
-    class Crashing:
-        def add(self, producer, batch):
-            sent.append((producer, batch))
-            lost_add(producer, batch)
+    class Crashing(RideLog):
+        def add(self, producer: str, records: Sequence[StagedRecord]) -> str:
+            sent.append((producer, records))
+            lost_add(producer, records)
             raise Crash
 
     with pytest.raises(Crash):
-        Streamer(site.databases["us"], Crashing(), lost, NEVER).run_once()
+        Streamer(site.databases["us"], Crashing([]), lost, NEVER).run_once()
     assert records[0][0] == len(sent[0][1]) == 20
     site.cluster.sync()
     site.cluster.kill("us")

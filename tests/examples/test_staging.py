@@ -13,7 +13,7 @@ import pytest
 from examples.rocket_rides import tables
 from examples.rocket_rides.__main__ import main
 from examples.rocket_rides.api import RideServer, asked_distance, create_ride
-from examples.rocket_rides.database import Database, DatabaseError, open_database
+from examples.rocket_rides.database import Database, DatabaseError, Transaction, open_database
 from examples.rocket_rides.records import InvalidRide, Ride, decoded
 from tests.examples.conftest import Open
 
@@ -43,7 +43,7 @@ def test_if_the_record_cannot_be_staged_there_is_no_ride(opened: Open) -> None:
 def test_a_transaction_that_raises_leaves_nothing(opened: Open) -> None:
     database = opened("us")
 
-    def work(transaction: object) -> None:
+    def work(transaction: Transaction) -> None:
         transaction.write("INSERT INTO rides (distance_mm) VALUES (?)", (1,))
         raise ZeroDivisionError
 
@@ -56,7 +56,7 @@ def test_clients_at_once_are_serialized(opened: Open, database_url: str) -> None
     """Each adds the number of the rides that it sees: in any serial order that gives 0, 1, 2, …"""
     database = opened("us")
 
-    def count_and_insert(transaction: object) -> None:
+    def count_and_insert(transaction: Transaction) -> None:
         count = transaction.rows("SELECT count(*) FROM rides")[0][0]
         transaction.write("INSERT INTO rides (distance_mm) VALUES (?)", (count,))
 

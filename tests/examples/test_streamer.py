@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from examples.rocket_rides import tables
 from examples.rocket_rides.api import create_ride
 from examples.rocket_rides.database import Database
 from examples.rocket_rides.mishaps import Mishaps
-from examples.rocket_rides.ride_log import NoRegionAnswers
+from examples.rocket_rides.records import StagedRecord
+from examples.rocket_rides.ride_log import NoRegionAnswers, RideLog
 from examples.rocket_rides.streamer import Streamer
 from tests.examples.conftest import Open
 
 
-class Log:
+class Log(RideLog):
     """Takes the part of RideLog: notes what is added, as (producer, record ID)."""
 
     def __init__(self) -> None:
@@ -21,7 +24,7 @@ class Log:
         # The number of coming adds that a region takes without the answer arriving.
         self.answers_lost = 0
 
-    def add(self, producer, records):
+    def add(self, producer: str, records: Sequence[StagedRecord]) -> str:
         self.adds.append([(producer, record.record_id) for record in records])
         if self.answers_lost:
             self.answers_lost -= 1
@@ -29,7 +32,7 @@ class Log:
         return "us"
 
 
-class Draws:
+class Draws(Mishaps):
     """Takes the part of Mishaps, with choices that the test gives."""
 
     def __init__(self, *strikes: bool, is_elsewhere: bool = False) -> None:
@@ -108,7 +111,7 @@ def test_a_record_that_is_staged_meanwhile_is_not_deleted(database: Database, op
     other = opened("us")
 
     class Slow(Log):
-        def add(self, producer, records):
+        def add(self, producer: str, records: Sequence[StagedRecord]) -> str:
             create_ride(other, "us", 2000)
             return super().add(producer, records)
 
@@ -137,12 +140,12 @@ def test_two_databases_never_share_a_producer(opened: Open) -> None:
 
 
 def test_mishaps_are_a_function_of_seed_name_and_life() -> None:
-    def strikes(*arguments: object) -> list[bool]:
-        mishaps = Mishaps(*arguments)
+    def strikes(mishaps: Mishaps) -> list[bool]:
         return [mishaps.strikes() for _ in range(1000)]
 
-    assert strikes(7, "us-0", 1) == strikes(7, "us-0", 1)
-    others = [(8, "us-0", 1), (7, "us-1", 1), (7, "us-0", 2)]
-    assert all(strikes(*one) != strikes(7, "us-0", 1) for one in others)
-    assert 70 <= sum(strikes(7, "us-0", 1)) <= 130
-    assert not any(strikes(7, "us-0", 1, 0.0))
+    first = strikes(Mishaps(7, "us-0", 1))
+    assert strikes(Mishaps(7, "us-0", 1)) == first
+    others = [Mishaps(8, "us-0", 1), Mishaps(7, "us-1", 1), Mishaps(7, "us-0", 2)]
+    assert all(strikes(one) != first for one in others)
+    assert 70 <= sum(first) <= 130
+    assert not any(strikes(Mishaps(7, "us-0", 1, 0.0)))

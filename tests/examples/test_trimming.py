@@ -71,9 +71,9 @@ class History:
             self.clock += self.draw.randrange(0, 4)
             newest = [self.logs[log][n - 1].entry for log, n in enumerate(self.held[region]) if n]
             ms = max([self.clock + 20 * region, *(entry[0] + 1 for entry in newest)])
-            log = self.logs[region]
-            log.append(Record((ms, region + 1), region, len(log) + 1))
-            self.held[region][region] = len(log)
+            records = self.logs[region]
+            records.append(Record((ms, region + 1), region, len(records) + 1))
+            self.held[region][region] = len(records)
         elif kind == 1:
             other = 1 - region
             missing = self.held[other][other] - self.held[region][other]

@@ -18,6 +18,7 @@ from anabranch.pipeline.jobs.archive.files import ArchiveFiles, Batch
 from anabranch.pipeline.jobs.archive.names import check_text, exact
 from anabranch.pipeline.jobs.archive.restore import RestoreOptions, run, targets_of
 from anabranch.pipeline.jobs.archive.row_sets import LogComparison
+from anabranch.pipeline.jobs.report import Report
 from anabranch.pipeline.options import SourceOptions
 
 ENDS = [{"orders": {"us": 10}}, {"orders": {"us": 20}}]
@@ -310,7 +311,7 @@ def test_a_right_archive(files: ArchiveFiles) -> None:
 
 
 def test_reports_of_restores() -> None:
-    def report(**more: int) -> restore_report.Report:
+    def report(**more: int) -> Report:
         run = restore_report.Restored(
             Path("archive"), {"orders": "old:orders"}, [comparison(**more)], 1, []
         )

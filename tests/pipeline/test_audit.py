@@ -19,7 +19,7 @@ from anabranch.pipeline.options import SourceOptions
 from anabranch.region.engine.replies import Reply
 from anabranch.region.engine.session import Session
 from tests.pipeline.serving import EngineServer
-from tests.review.support import Place, carry, cluster, sync
+from tests.support.engine_cluster import Place, carry, cluster, sync
 
 # How long a task asks again after a connection broke, as when an answer takes a second on a busy
 # machine. It was 0.2 s, and an audit without one of its regions found nothing.

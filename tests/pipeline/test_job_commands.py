@@ -17,7 +17,7 @@ from anabranch.cli.pipeline.lag import lag
 from anabranch.cli.pipeline.totals import totals
 from anabranch.pipeline.jobs.report import Report, Table
 from tests.pipeline.serving import EngineServer
-from tests.review.support import cluster
+from tests.support.engine_cluster import cluster
 
 COUNT = {"streams": "orders", "key": "user", "sums": "amount"}
 

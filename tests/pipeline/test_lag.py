@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from anabranch.pipeline.jobs.lag.watching import Redeliveries, last_ids, redeliv
 from anabranch.pipeline.options import SourceOptions
 from tests.pipeline.test_audit import given, served
 from tests.pipeline.watching import act_in_the_watch
-from tests.review.support import cluster, sync
+from tests.support.engine_cluster import cluster, sync
 
 # pandas and matplotlib are in the extra `spark`.
 needs_extra = pytest.mark.spark
@@ -257,6 +258,6 @@ def test_a_directory_that_exists(tmp_path: Path) -> None:
 
 
 def test_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(PipelineError, match="need matplotlib, which is not installed: pip install"):
         job.check(job.LagOptions({}, out=str(tmp_path / "new")))

@@ -69,7 +69,7 @@ def test_names_of_endpoints_are_optional() -> None:
 )
 def test_mistakes(more: dict[str, str], message: str) -> None:
     with pytest.raises(OptionError) as error:
-        options(**more)
+        options(False, **more)
     assert message in str(error.value)
 
 

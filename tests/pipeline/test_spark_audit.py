@@ -13,6 +13,7 @@ import pytest
 
 from anabranch import build
 from anabranch.pipeline.jobs.audit.job import AuditOptions, run
+from anabranch.pipeline.jobs.progress import Bar
 from anabranch.pipeline.jobs.report import Report
 from tests.pipeline.test_audit import pair, plant, served
 from tests.support.cluster import LiveCluster
@@ -20,8 +21,11 @@ from tests.support.cluster import LiveCluster
 pytestmark = [pytest.mark.spark, pytest.mark.live, pytest.mark.timeout(900)]
 
 
-class Silent:
+class Silent(Bar):
     """A bar that shows nothing."""
+
+    def __init__(self) -> None:
+        pass
 
     def phase(self, text: str) -> None:
         """Says nothing."""

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from anabranch.pipeline.jobs.lag.job import LagOptions, run
+from anabranch.pipeline.jobs.progress import Bar
 from anabranch.pipeline.jobs.report import Report
 from tests.pipeline.watching import act_in_the_watch
 from tests.support.cluster import LiveCluster
@@ -20,8 +21,11 @@ from tests.support.processes import eventually
 pytestmark = [pytest.mark.spark, pytest.mark.live, pytest.mark.timeout(900)]
 
 
-class Silent:
+class Silent(Bar):
     """A bar that shows nothing."""
+
+    def __init__(self) -> None:
+        pass
 
     def phase(self, text: str) -> None:
         """Takes a phase."""

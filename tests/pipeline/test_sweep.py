@@ -14,6 +14,7 @@ import pytest
 from anabranch import build
 from anabranch.bench.acceptance.spark_cluster import SparkCluster, spark_environment
 from anabranch.pipeline.errors import OptionError
+from anabranch.pipeline.jobs.progress import Bar
 from anabranch.pipeline.jobs.session import readable
 from anabranch.pipeline.jobs.sweep import job
 from anabranch.pipeline.jobs.sweep.report import report_of
@@ -56,8 +57,11 @@ class AlwaysFails(Checker):
 '''
 
 
-class NoBar:
+class NoBar(Bar):
     """Takes the place of the bar."""
+
+    def __init__(self) -> None:
+        pass
 
     def phase(self, text: str) -> None:
         pass

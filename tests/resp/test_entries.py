@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +22,7 @@ from anabranch.region.engine.replies import (
     Reply,
     listed,
 )
+from anabranch.region.resp import entries
 from anabranch.region.resp.encoder import encode
 
 FIELDS = (
@@ -129,6 +131,33 @@ def test_ids_of_a_run_have_the_bytes_of_a_list() -> None:
             ids: list[Reply] = [b"%d-%d" % (ms, first_seq + 1000 * n) for n in range(4)]
             added = encoded(AddedIds(ms, first_seq, 4), 2)
             assert b"*4\r\n" + added == encoded(ids, 2)
+
+
+def test_digits_that_compiled_code_writes_as_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interpreted code formats them (see `tests/crdt/test_compiled_branches.py`)."""
+    monkeypatch.setattr(entries, "IS_COMPILED", True)
+    test_ids_of_a_run_have_the_bytes_of_a_list()
+    logs = {1: log_of(1, [(gap, 0, False) for gap in (0, 1, 2, 0, 3, 1, 4, 6, 0, 1)])}
+    for read in (merge.forward, merge.backward):
+        reply = EntriesReply(read(logs, 0, MAX_ID, -1))
+        assert encoded(reply, 2) == encoded(listed(reply), 2)
+
+
+def test_an_entry_without_fields() -> None:
+    """XADD refuses it, and a peer may send it."""
+    log = RegionLog(1, NodeLimits())
+    log.append(5, 1, 1, encode_names([]), encode_values([]))
+    reply = EntriesReply(merge.forward({1: log}, 0, MAX_ID, -1))
+    assert encoded(reply, 2) == encoded(listed(reply), 2) == b"*1\r\n*2\r\n$3\r\n5-1\r\n*0\r\n"
+
+
+def test_more_lists_of_names_than_are_remembered() -> None:
+    for number in range(entries._NAMES_MAX + 10):
+        log = RegionLog(1, NodeLimits())
+        log.append(5, 1, 1, encode_names([b"name%d" % number]), encode_values([b"v"]))
+        reply = EntriesReply(merge.forward({1: log}, 0, MAX_ID, -1))
+        assert encoded(reply, 2) == encoded(listed(reply), 2)
+        assert len(entries._remembered) <= entries._NAMES_MAX
 
 
 def test_pending_rows_stay_as_they_were() -> None:

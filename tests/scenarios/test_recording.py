@@ -25,9 +25,10 @@ from anabranch.cluster.errors import ClusterError
 from anabranch.cluster.regions import ProcessCluster
 from anabranch.region.resp.decoder import DecodedReply, ErrorText
 from anabranch.sim.scenario import live
+from anabranch.sim.scenario.admins import Endpoint
 from anabranch.sim.scenario.cluster import Ticket
 from anabranch.sim.scenario.expectation import ShownRow
-from anabranch.sim.scenario.live import Endpoint, LiveCluster
+from anabranch.sim.scenario.live import LiveCluster
 from anabranch.sim.scenario.parser import load
 from anabranch.sim.scenario.prompt import Prompt
 from anabranch.sim.scenario.proxies import HOST, Proxies
@@ -534,9 +535,10 @@ def test_clients_at_ports(session: Session, tmp_path: Path) -> None:
         reader.join(30)
         assert got and us.xlen("p") == 2
         with us.pipeline(transaction=True) as pipeline:
-            pipeline.xadd("p", {"a": "3"}).xlen("p")
+            pipeline.xadd("p", {"a": "3"})
+            pipeline.xlen("p")
             assert pipeline.execute()[1] == 3
-        assert [entry for entry, _ in us.xrange("p")][:2] == sorted([first, second])
+        assert [entry for entry, _ in us.xrange("p") or []][:2] == sorted([first, second])
         with pytest.raises(redis.ResponseError, match="cannot hold DEBUG"):
             us.execute_command("DEBUG", "SLEEP", "0")
         assert told and "not recorded: DEBUG" in told[0]

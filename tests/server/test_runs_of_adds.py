@@ -138,7 +138,7 @@ def pairs_of(stream: Stream) -> tuple[object, ...]:
 
 def told(blocks: list[BlockRow]) -> list[tuple[bytes, int, str, object]]:
     """Each effect with the command that issued it: what a reader of the log is told."""
-    found = []
+    found: list[tuple[bytes, int, str, object]] = []
     for row in blocks:
         for unit in read_units(row.block):
             counter = unit.first
@@ -235,7 +235,9 @@ def random_commands_to_keys(draw: Random, count: int) -> list[bytes]:
 def random_idempotent_commands(draw: Random, count: int) -> list[bytes]:
     """Commands of which most are idempotent adds that are like the one before."""
     commands: list[bytes] = []
-    form, key, names = (b"IDMP", b"p"), b"s", (b"f",)
+    form: tuple[bytes, ...] = (b"IDMP", b"p")
+    names: tuple[bytes, ...] = (b"f",)
+    key = b"s"
     for number in range(1, count + 1):
         if draw.random() < 0.1:
             form = draw.choice([(b"IDMP", b"p"), (b"IDMP", b"q" * 200), (b"IDMPAUTO", b"p"), ()])

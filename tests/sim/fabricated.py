@@ -189,7 +189,7 @@ class Story:
         operation.answered_ms = self.now_ms
         self.tell("answered", operation)
 
-    def add(self, region: int, entry: str, token: str = "", **options: object) -> Operation:
+    def add(self, region: int, entry: str, token: str = "", always: bool = False) -> Operation:
         """XADD * for which the region chose this ID."""
         token = token or entry
         return self.command(
@@ -197,8 +197,8 @@ class Story:
             f"XADD k * t {token}",
             entry.encode(),
             Plain(entry, [b"t", token.encode()]),
-            **options,
-        )  # type: ignore[arg-type]
+            always=always,
+        )
 
     def tick(self, region: int, *effects: Issued) -> None:
         """The region issues effects without a command."""

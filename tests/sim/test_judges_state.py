@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from anabranch.crdt import effects as fx
-from anabranch.region.engine.replies import ErrorReply, MapReply
+from anabranch.region.engine.replies import ErrorReply, MapReply, Reply
 from anabranch.sim.history import Moved, Words
 from tests.sim.fabricated import KEY, OK, Plain, Story, idempotent
 
 
-def entry(entry_id: str, token: str = "") -> list[object]:
+def entry(entry_id: str, token: str = "") -> list[Reply]:
     """An entry as replies show it; its token is the ID unless one is given."""
     return [entry_id.encode(), [b"t", (token or entry_id).encode()]]
 
@@ -364,7 +364,7 @@ def test_a_gap_between_blocks() -> None:
         ("WAIT 1 10", 0, 1),
     ],
 )
-def test_what_is_told_of_disks(command: str, right: object, wrong: object) -> None:
+def test_what_is_told_of_disks(command: str, right: Reply, wrong: Reply) -> None:
     story = ordinary_life()
     story.add(1, "1002-1", "d")
     story.command(1, command, right)

@@ -81,10 +81,9 @@ def test_a_bug_that_no_seed_catches_is_given_to_the_tests(
 ) -> None:
     """Of two bugs, one fails the only test file of the tree."""
     test = "tests/crdt/test_pair_run.py"
-    copy = run.copy_tree
 
     def copy_with_one_test(target: Path, extra: tuple[str, ...] = ()) -> Path:
-        tree = copy(target)
+        tree = copy_tree(target)
         if extra:
             (tree / test).parent.mkdir(parents=True)
             shutil.copy2(ROOT / test, tree / test)

@@ -33,7 +33,7 @@ def _change(world: World, sql: str) -> None:
     region = world.regions[1]
     region.disk.revive()
     opener = Opener(region.disk)
-    connection = run(opener.connect(Path("region.sqlite"), False))
+    connection = run(opener.writer(Path("region.sqlite")))
     run(connection.execute_fetchall(sql))
     opener.close()
 

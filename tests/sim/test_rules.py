@@ -164,7 +164,7 @@ class Directed:
     """A world without clients, which a test directs step by step."""
 
     def __init__(self, **settings: str) -> None:
-        self.world = new_world(plan(**settings), [Twin], keys=(KEY,))
+        self.world = new_world(plan(clients=(), load_ms=600, **settings), [Twin], keys=(KEY,))
         self.world.begin()
         self.go(300)
 
@@ -321,7 +321,7 @@ def test_a_life_that_a_start_hears_of_for_the_first_time_makes_it_ask_anew() -> 
 
 def test_a_region_that_is_gone_for_good_is_waited_for_until_it_is_said_to_be_lost() -> None:
     """S1.1, S13.8: a group tombstone that one region lacks stays until that region is lost."""
-    steps = (
+    steps: tuple[Intent | Fault, ...] = (
         *(Intent(at_ms, 1, at_ms) for at_ms in range(20, 900, 20)),
         *(Intent(at_ms, 2, at_ms) for at_ms in range(30, 900, 20)),
         Fault(200, "gone for good", (3, 1), 400, 7),
@@ -471,7 +471,7 @@ def counted(steps: list[str], settings: dict[str, str]) -> set[str]:
     ("1>2"); "sync"; "1 round", a sync round; or "1 at 1500", a tick at that time.
     """
     regions = 3 if any("3" in step[:3] for step in steps) else 2
-    twin, places = tapped(regions, **settings)
+    twin, places = tapped(regions, 0, **settings)
     for step in steps:
         place = places[int(step[0]) - 1] if step != "sync" else places[0]
         if step[1] == ":":

@@ -154,8 +154,8 @@ def test_a_command_of_the_safety_phase_that_runs_after_healing_is_shrunk() -> No
     settings = {one: {"crdt-start-patience-ms": "60000"} for one in (1, 2)}
     faults = (Fault(60, "kill", (1, 2), 5, 0), Fault(60, "cut", (1, 2), 5000, 0))
     exists = Command(70, 2, 2, ((b"EXISTS", b"k"),))
-    commands = (Command(10, 1, 1, ((b"XADD", b"k", b"*", b"t", b"1"),)),)
-    commands += (exists, Command(100, 1, 1, ((b"DEL", b"k"),)))
+    add = Command(10, 1, 1, ((b"XADD", b"k", b"*", b"t", b"1"),))
+    commands = (add, exists, Command(100, 1, 1, ((b"DEL", b"k"),)))
     script = world(commands, faults)
     script = replace(script, plan=replace(script.plan, settings=settings))
     (violation,) = run_script(script, [LateDelete]).violations

@@ -90,7 +90,7 @@ class Spell:
         found = {name: int(figures[name.encode()]) for name in _KEPT}
         process = region.process
         assert process is not None
-        connection = process.opener._connection
+        connection = process.files.opener._connection
         assert connection is not None
         for table in _TABLES:
             ((rows,),) = connection.plain.execute(f"SELECT COUNT(*) FROM {table}").fetchall()

@@ -13,8 +13,9 @@ from anabranch.sim.draw import draw_plan
 from anabranch.sim.history import Checker, End, Operation
 from anabranch.sim.plan import OF_TWO, Plan
 from anabranch.sim.run import run_plan
+from anabranch.sim.scenario.admins import Endpoint
 from anabranch.sim.scenario.cells import Command, tokens_of
-from anabranch.sim.scenario.live import Endpoint, LiveCluster
+from anabranch.sim.scenario.live import LiveCluster
 from anabranch.sim.scenario.parser import cells_of, parse
 from anabranch.sim.scenario.recording import Notes, Told
 from anabranch.sim.scenario.runner import Mismatch

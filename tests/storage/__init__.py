@@ -12,5 +12,6 @@ Reading order:
 - `test_start`: starts on damaged files, and the life and recovery that a start begins.
 - `test_failing`: failing writes under the real process, with clients on sockets.
 - `test_lost_files`: files that are removed or replaced under a running region.
-- `test_found`: regression tests of bugs.
+- `test_checkpoints`: checkpoints that are cut off, and the starts after them.
+- `test_replay`: starts that replay the log.
 """

@@ -66,7 +66,7 @@ class DirectDatabase(Database):
         self.disk = disk
 
     async def open(self) -> dict[str, bytes]:
-        self._writer = self._reader = Connection(self.disk)  # type: ignore[assignment]
+        self._writer = self._reader = Connection(self.disk)
         return {
             name: bytes(value) for name, value in self.disk.execute("SELECT name, value FROM meta")
         }

@@ -216,3 +216,14 @@ class Cluster:
 
 def is_error(reply: object) -> bool:
     return isinstance(reply, ErrorReply)
+
+
+def one_region(**values: int | str) -> Region:
+    named = {name.replace("_", "-"): value for name, value in values.items()}
+    cluster = Cluster(
+        1,
+        regions=1,
+        looks=1.0,
+        values={"crdt-slice-max-bytes": 1 << 20, "crdt-log-max-bytes": 1 << 20, **named},
+    )
+    return cluster.regions[0]

@@ -21,10 +21,10 @@ from anabranch.region.engine.rows import BlockRow, RecordsRow
 from anabranch.region.live.damaged_log import DamagedLog
 from anabranch.region.storage import salvage, schema
 from anabranch.sim.world.vfs import run
-from tests.review.support import carry, cluster, sync
 from tests.storage.direct import copy_of, new_disk
 from tests.storage.histories import Cluster
 from tests.storage.region import Region
+from tests.support.engine_cluster import carry, cluster, sync
 
 WHOLE: dict[str, int | str] = {"crdt-log-max-bytes": 1 << 20}
 

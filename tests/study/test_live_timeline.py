@@ -264,7 +264,7 @@ def test_clocks_that_disagree_turn_no_arrow_round(ahead_ms: int) -> None:
     cluster.call("us", "XADD", "k", "*", "a", "2")
     timeline = cluster.timeline()
     check(timeline)
-    events = [*timeline.points, *timeline.arrows]
+    events: list[Point | Arrow] = [*timeline.points, *timeline.arrows]
     by_order = sorted(events, key=lambda one: one.when.order)
     assert [type(one).__name__ for one in by_order] == ["Point", "Arrow", "Point", "Arrow", "Point"]
     if ahead_ms < 0:

@@ -83,6 +83,7 @@ def test_a_cut_a_delete_and_a_concurrent_add() -> None:
     for arrow in timeline.arrows:
         removes = ((1, 1),) if (arrow.origin, arrow.first) == (1, 2) else ()
         assert arrow.removes == removes
+        assert arrow.issued_ms is not None and arrow.when.ms is not None
         assert arrow.issued_ms <= arrow.when.ms
     assert [mark.kind for mark in timeline.marks] == [CUT, HEAL]
     assert [band.regions for band in timeline.bands] == [(1, 2, 3), (1, 2), (2, 3), (1, 2, 3)]

@@ -17,7 +17,7 @@ from anabranch.sim.mutants.tree import environment, python
 
 # Their tests run the packages in which mutants and planted bugs are.
 TESTS: Final = (
-    *("tests/crdt", "tests/engine", "tests/review", "tests/server", "tests/storage"),
+    *("tests/crdt", "tests/engine", "tests/driver", "tests/server", "tests/storage"),
     "tests/sync",
 )
 # Folders beside the package that these tests and their fixtures need in a copy of the tree.

@@ -10,8 +10,7 @@ import pytest
 from anabranch.region.engine.figures.health import health
 from anabranch.region.engine.lifecycle import LOST, SERVING
 from anabranch.region.engine.replies import ErrorReply, VerbatimText
-from tests.review.drivers import Net, Place
-from tests.review.test_links import mesh
+from tests.driver.regions import Net, Place, mesh
 
 
 def cut_and_said_lost() -> tuple[Net, Place, Place, Place]:

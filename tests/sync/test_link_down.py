@@ -4,30 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from anabranch.region.engine.lifecycle import SERVING
 from anabranch.region.engine.replies import MapReply
 from anabranch.sync.session.messages import Message, VectorAcknowledgement
-from tests.review.drivers import Net, Place, SetClock
-
-
-def mesh(*names: str) -> tuple[Net, list[Place]]:
-    """Regions that all receive from each other, and that serve."""
-    clock = SetClock(1_000_000)
-    members = {name: number for number, name in enumerate(names, 1)}
-    places = [
-        Place(
-            name,
-            members,
-            [peer for peer in names if peer != name],
-            clock,
-            crdt_heartbeat_interval_ms=50,
-        )
-        for name in names
-    ]
-    net = Net(clock, *places)
-    net.run(500)
-    assert all(place.engine.state.lifecycle.state == SERVING for place in places)
-    return net, places
+from tests.driver.regions import Place, mesh
 
 
 def number_of_link(place: Place, peer: int) -> int:

@@ -7,7 +7,7 @@ import pytest
 from anabranch.crdt.gossip import StartAnswer, StartQuestion
 from anabranch.region.engine.lifecycle import RECOVERY, SERVING, STARTING
 from anabranch.region.engine.replies import ReplyLater
-from tests.review.support import (
+from tests.support.engine_cluster import (
     Place,
     answer_of,
     ask_start,
@@ -112,6 +112,7 @@ def test_an_answer_to_an_old_question_number_is_ignored() -> None:
     restarted(us)
     greet(us, eu)
     late = answer_of(eu, us, asked(us))
+    assert late is not None
     greet(us, ap)
     ask_start(us, ap)
     us.engine.peers.start_answered(2, late, us.now_ms)
@@ -126,6 +127,7 @@ def test_an_answer_given_to_a_former_life_does_not_count() -> None:
     restarted(us)
     greet(us, eu)
     late = answer_of(eu, us, asked(us))
+    assert late is not None
     us.engine.peers.hear_lives({1: us.engine.life + 10}, us.now_ms)
     us.engine.peers.start_answered(2, late, us.now_ms)
     assert state_of(us) == STARTING
@@ -179,6 +181,7 @@ def test_an_old_answer_still_tells_of_a_loss() -> None:
     restarted(us, rows=0)
     greet(us, ap)
     late = answer_of(eu, us, StartQuestion(0, {}))
+    assert late is not None
     us.engine.peers.start_answered(2, late, us.now_ms)
     assert state_of(us) == RECOVERY
 

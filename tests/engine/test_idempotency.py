@@ -9,7 +9,7 @@ from anabranch.region.engine.commands.info import crdt
 from anabranch.region.engine.figures.figure import View
 from anabranch.region.engine.figures.table import figures
 from anabranch.region.engine.replies import MapReply
-from tests.review.support import Place, carry, cluster, sync, tell
+from tests.support.engine_cluster import Place, carry, cluster, sync, tell
 
 EVICTED_EARLY = "crdt_idmp_evicted_early"
 
@@ -155,7 +155,7 @@ def _tracked(place: Place) -> tuple[object, object]:
     """(producers, pairs) that XINFO STREAM counts."""
     reply = place.ok("XINFO", "STREAM", "x")
     assert isinstance(reply, MapReply)
-    shown = dict(zip(reply.flat[::2], reply.flat[1::2], strict=True))  # type: ignore[arg-type]
+    shown = dict(zip(reply.flat[::2], reply.flat[1::2], strict=True))
     return shown[b"pids-tracked"], shown[b"iids-tracked"]
 
 

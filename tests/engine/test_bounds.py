@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anabranch.region.engine.lifecycle import RECOVERY
 from anabranch.region.engine.replies import ErrorReply
-from tests.review.support import carry, cluster, sync
+from tests.support.engine_cluster import carry, cluster, sync
 
 
 def test_adds_to_a_key_with_a_deadline_leave_nothing_behind() -> None:

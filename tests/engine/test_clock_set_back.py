@@ -6,7 +6,7 @@ The clock that hides keys stands still, and everything else goes on.
 from __future__ import annotations
 
 from anabranch.region.engine.replies import ReplyLater
-from tests.review.support import Place, cluster
+from tests.support.engine_cluster import Place, cluster
 
 
 def test_time_outs_and_rounds_go_on_when_the_clock_was_set_back() -> None:

@@ -21,7 +21,7 @@ from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.lifecycle import SERVING
 from anabranch.region.engine.replies import MapReply, Reply
 from anabranch.region.engine.rows import SnapshotRow
-from tests.review.support import Place, ask_start, cluster, greet, tell
+from tests.support.engine_cluster import Place, ask_start, cluster, greet, tell
 
 SEEDS = range(24)
 KEYS = ["a", "b"]
@@ -262,8 +262,8 @@ class World:
                 assert found == counted(place.engine)
 
 
-COUNTS = ("keys", "expires", "entries", "groups", "pending", "pairs", "tombstones", "clears")
-COUNTS += ("keys_absent",)
+COUNTS = ["keys", "expires", "entries", "groups", "pending", "pairs", "tombstones", "clears"]
+COUNTS += ["keys_absent"]
 
 
 def counted(engine: Engine) -> dict[str, int]:

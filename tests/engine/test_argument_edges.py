@@ -1,4 +1,4 @@
-"""What commands make of single words: the edges that no longer story meets."""
+"""Single arguments of commands at their limits, which no longer history meets."""
 
 from __future__ import annotations
 

@@ -7,15 +7,17 @@ run with damaged rows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from anabranch.crdt.block import Block
 from anabranch.region.engine.lifecycle import RECOVERY, SERVING
 from anabranch.region.storage import salvage
-from tests.review.support import Place, ask_start, carry, cluster, greet, sync, tell
+from tests.support.engine_cluster import Place, ask_start, carry, cluster, greet, sync, tell
 
 
-def meet(places: tuple[Place, ...], from_ms: int, to_ms: int, said: bool) -> None:
+def meet(places: Sequence[Place], from_ms: int, to_ms: int, said: bool) -> None:
     """All tell each other what they know for a while. A start that was not `said` asks again."""
     _us, eu, _ap = places
     for now_ms in range(from_ms, to_ms, 250):
@@ -29,7 +31,7 @@ def meet(places: tuple[Place, ...], from_ms: int, to_ms: int, said: bool) -> Non
                         ask_start(eu, other)
 
 
-def put_back_both(places: tuple[Place, ...], said: bool) -> list[Block]:
+def put_back_both(places: Sequence[Place], said: bool) -> list[Block]:
     """us waits with its salvage, and eu was put back; returns the items of the salvage."""
     us, eu, ap = places
     eu.ok("XADD", "x", "*", "f", "1")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anabranch.region.engine.lifecycle import RECOVERY, SERVING, STARTING
 from anabranch.region.engine.replies import NULL_ARRAY, QUEUED, ReplyLater
-from tests.review.support import Place, carry, cluster, code
+from tests.support.engine_cluster import Place, carry, cluster, code
 from tests.support.engines import execute
 
 

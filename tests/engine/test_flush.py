@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from anabranch.region.engine.replies import NULL_ARRAY, ReplyLater
-from tests.review.support import Place, carry, cluster, code
-from tests.review.test_random import counted
+from tests.engine.test_random_histories import counted
+from tests.support.engine_cluster import Place, carry, cluster, code
 from tests.support.engines import execute
 
 

@@ -1,33 +1,19 @@
-"""Regression tests of bugs in checkpoints, starts and the log; each docstring tells the bug.
+"""Checkpoints that are cut off, continued or repeated, and the starts after them (S13.1).
 
-In most of these tests the process stops at a particular moment, and a start must lose nothing.
+In most of these tests the process stops at a particular moment, and a start must lose nothing. Each
+docstring tells the bug that the test once found.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from anabranch.crdt.ids import make
 from anabranch.crdt.snapshot import SnapshotCut
 from anabranch.region.engine.replies import OK
-from anabranch.sim.world.vfs import run
 from tests.storage import dump
-from tests.storage.direct import position_for
-from tests.storage.histories import Cluster
+from tests.storage.histories import Cluster, one_region
 from tests.storage.region import Region
-
-
-def one_region(**values: int | str) -> Region:
-    named = {name.replace("_", "-"): value for name, value in values.items()}
-    cluster = Cluster(
-        1,
-        regions=1,
-        looks=1.0,
-        values={"crdt-slice-max-bytes": 1 << 20, "crdt-log-max-bytes": 1 << 20, **named},
-    )
-    return cluster.regions[0]
 
 
 def statements_of(region: Region, *wanted: str) -> None:
@@ -196,73 +182,6 @@ def test_a_key_that_is_gone_was_replayed_without_its_tombstones() -> None:
     assert us.disk.execute("SELECT COUNT(*) FROM key_state WHERE number = 0").fetchone()[0] == 0
 
 
-def test_delref_and_the_deliveries_of_its_own_block() -> None:
-    """XREADGROUP and then XTRIM … DELREF in one commit left entries pending for ever after a start.
-
-    The delivery is a local record, and replay applies local records after the block that was open
-    when they were made. So replay delivered the trimmed entries again after their removal. Such
-    entries can neither be claimed nor be announced as acknowledged.
-    """
-    region = one_region()
-    for number in range(4):
-        region.say("XADD", "k1", "*", "f", b"v%d" % number)
-    region.say("XGROUP", "CREATE", "k1", "g", "0")
-    region.commit_all()
-    region.say("XREADGROUP", "GROUP", "g", "anna", "STREAMS", "k1", ">")
-    region.say("XADD", "k1", "*", "f", "later")
-    region.say("XTRIM", "k1", "MAXLEN", 2, "DELREF")
-    region.say("XREADGROUP", "GROUP", "g", "anna", "STREAMS", "k1", ">")
-    region.commit_all()
-    region.crash()
-    assert region.engine.keyspace.keys[b"k1"].groups[b"g"].delivery.pel.length == 2
-
-
-@pytest.mark.parametrize("is_checkpointed", [False, True])
-def test_retired_pairs_answered_again(is_checkpointed: bool) -> None:
-    """After a start, retired pairs answered retries again.
-
-    A producer had more pairs than its maxsize, so its oldest pair was retired (S9.3), and the retry
-    of that pair was a new add. A start replayed both adds, and all pairs answered. These were more
-    pairs than the limit, and a retry got the ID of the first add instead of the second.
-    """
-    region = one_region()
-    for iid in ("a", "b", "c", "a"):
-        region.cluster.clock.passes(1)
-        last = region.say("XADD", "k1", "IDMP", "p", iid, "*", "f", "v")
-    region.commit_all()
-    if is_checkpointed:
-        region.checkpoint()
-    region.crash()
-    pairs = region.engine.keyspace.keys[b"k1"].pairs
-    assert [(pair.iid, pair.is_retired) for pair in pairs.everything()] == [
-        (b"a", True),
-        (b"b", True),
-        (b"c", False),
-        (b"a", False),
-    ]
-    assert pairs.count_answering() == 2
-    assert region.engine.keyspace.pair_limits.retired == 2
-    assert region.say("XADD", "k1", "IDMP", "p", "a", "*", "f", "v") == last
-    assert region.say("XADD", "k1", "IDMP", "p", "b", "*", "f", "v") != last
-    assert region.say("XLEN", "k1") == 5
-
-
-def test_local_rows_are_no_effects() -> None:
-    """A start counted every row of local records as an effect of the log (S14).
-
-    The surplus was never subtracted, so retention emptied a log that is limited by effects.
-    """
-    region = one_region()
-    region.say("XADD", "k1", "*", "f", "v")
-    region.say("XGROUP", "CREATE", "k1", "g", "0")
-    for _ in range(20):
-        region.say("XREADGROUP", "GROUP", "g", "anna", "STREAMS", "k1", "0")
-        region.say("XREADGROUP", "GROUP", "g", "anna", "STREAMS", "k1", ">")
-        region.commit_all()
-    region.crash()
-    assert region.driver.log.size.effects == 2
-
-
 def test_a_join_between_the_slices() -> None:
     """Not a bug: the reason why each key has its own position in a checkpoint.
 
@@ -319,46 +238,6 @@ def test_checkpoints_leave_no_rows_of_earlier_ones() -> None:
         )
     assert sizes[2] == sizes[3], sizes
     assert sizes[3] == {"part": 1, "node": 2, "key_state": 1}
-
-
-def test_a_commit_that_ends_while_a_peer_is_located() -> None:
-    """A peer dialled just when the region announced acknowledgements, and missed them.
-
-    The peer's position in the log was looked up before the commit of the announcement, when the
-    peer lacked nothing. The answer arrived after the commit and was taken for the new end of the
-    log. The announcement was never sent, and the regions differed until the next write. The bug
-    showed once in some hundred runs of a scenario on a busy machine.
-
-    The simulator used to answer these look-ups at once. Now other events come between look-up and
-    answer in the simulator as well, and planted bug 79 is this bug.
-    """
-    region = one_region()
-    region.say("XADD", "k", "*", "f", b"v")
-    region.commit_all()
-    peer = dict(region.engine.vector)
-    region.say("XADD", "k", "*", "f", b"w")
-    tail = region.driver.log.tail
-    position = position_for(region.database, tail, peer, region.commit_all)
-    assert position is not None
-    assert [row.block.last for row in run(region.database.log.rows_after(position, 1000))] == [2]
-
-
-def test_a_truncation_that_ends_while_a_peer_is_located() -> None:
-    """A truncation ends between the look-up of a position and its answer.
-
-    The log reached back far enough at the look-up, and no longer at the answer: the peer needs a
-    snapshot.
-    """
-    region = one_region(crdt_log_max_bytes=1)
-    for _ in range(3):
-        region.say("XADD", "k", "*", "f", b"v")
-        region.commit_all()
-
-    def truncate() -> None:
-        region.checkpoint()
-        assert region.driver.log.size.rows == 0
-
-    assert position_for(region.database, region.driver.log.tail, {}, truncate) is None
 
 
 def test_statistics_that_a_client_sets_survive_a_stop() -> None:

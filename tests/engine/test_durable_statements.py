@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anabranch.region.engine.replies import ErrorReply
 from anabranch.sim.twin.replies import shown
-from tests.review.support import Place, cluster
+from tests.support.engine_cluster import Place, cluster
 from tests.support.engines import execute
 
 

@@ -14,6 +14,7 @@ from anabranch.region.driver.driver import Driver
 from anabranch.region.driver.work import LogRead, Note
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.errors import Damaged
+from anabranch.region.engine.lifecycle import SERVING
 from anabranch.region.engine.outbox import LateReply
 from anabranch.region.engine.replies import Reply, listed
 from anabranch.region.engine.settings import Settings
@@ -212,3 +213,23 @@ class Net:
                 one.driver.disconnected(number, "closed")
                 other.driver.disconnected(target, "closed by the peer")
         return moved
+
+
+def mesh(*names: str) -> tuple[Net, list[Place]]:
+    """Regions that all receive from each other, and that serve."""
+    clock = SetClock(1_000_000)
+    members = {name: number for number, name in enumerate(names, 1)}
+    places = [
+        Place(
+            name,
+            members,
+            [peer for peer in names if peer != name],
+            clock,
+            crdt_heartbeat_interval_ms=50,
+        )
+        for name in names
+    ]
+    net = Net(clock, *places)
+    net.run(500)
+    assert all(place.engine.state.lifecycle.state == SERVING for place in places)
+    return net, places

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 
 from anabranch.region.driver.work import DiskTransaction
-from tests.review.drivers import Place
-from tests.review.test_driver_links import pair
-from tests.review.test_links import mesh
+from tests.driver.regions import Place, mesh
+from tests.driver.test_links import pair
 
 
 def events(place: Place) -> list[dict[str, str]]:

@@ -12,7 +12,7 @@ from anabranch.crdt.gossip import StartAnswer, StartQuestion
 from anabranch.region.engine.lifecycle import SERVING, STARTING
 from anabranch.region.engine.replies import ReplyLater
 from anabranch.region.option_values import ConfigError
-from tests.review.drivers import Net, Place, SetClock
+from tests.driver.regions import Net, Place, SetClock
 
 PAIR = {"us": 1, "eu": 2}
 FOREVER_MS = 1 << 40

@@ -1,4 +1,4 @@
-"""The particular histories that SEMANTICS and seed 5 describe, one test each."""
+"""The particular histories that SEMANTICS describes, one test each."""
 
 from __future__ import annotations
 

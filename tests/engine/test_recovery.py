@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from anabranch.crdt.gossip import Gossip, Heard, RecoveryAnswer, RecoveryQuestion
 from anabranch.region.engine.lifecycle import RECOVERY, SERVING, STARTING
-from tests.review.support import ask_start, carry, cluster, code, greet, sync, tell
+from tests.support.engine_cluster import ask_start, carry, cluster, code, greet, sync, tell
 
 
 def test_a_recovery_that_begins_during_the_start_is_durable() -> None:
