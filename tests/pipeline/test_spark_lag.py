@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import pytest
 from anabranch.pipeline.jobs.lag.job import LagOptions, run
 from anabranch.pipeline.jobs.progress import Bar
 from anabranch.pipeline.jobs.report import Report
-from tests.pipeline.watching import act_in_the_watch
 from tests.support.cluster import LiveCluster
 from tests.support.processes import eventually
 
@@ -31,17 +29,9 @@ class Silent(Bar):
         """Takes a phase."""
 
 
-def watched(
-    spark: Any,
-    cluster: LiveCluster,
-    monkeypatch: pytest.MonkeyPatch,
-    act: Callable[[], None],
-    **more: Any,
-) -> Report:
-    act_in_the_watch(monkeypatch, act)
+def looked_back(spark: Any, cluster: LiveCluster, **more: Any) -> Report:
     regions = ",".join(f"{one.name}={one.address}" for one in cluster.regions.values())
-    options = LagOptions({"endpoints": regions}, seconds=1, interval_ms=50, **more)
-    return run(spark, options, Silent())
+    return run(spark, LagOptions({"endpoints": regions}, **more), Silent())
 
 
 def add(cluster: LiveCluster, region: str, count: int) -> list[str]:
@@ -94,57 +84,17 @@ def check_skipped(rows: list[Any], readers: dict[str, Cursor], every: set[str]) 
         assert skipped == every - reader.ids, region
 
 
-def test_a_cut_link(
-    spark: Any, two_regions: LiveCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The entries that the job counts as skipped are those that a reader with XREAD did not see."""
-    before = add(two_regions, "us", 1)[0]
-    two_regions.sync()
-    readers = {name: Cursor(two_regions, name, before) for name in ("us", "eu")}
-    added: dict[str, list[str]] = {"us": [], "eu": []}
-
-    def act() -> None:
-        for reader in readers.values():
-            reader.start()
-        two_regions.cut("us", "eu")
-        for region, count in (("us", 10), ("eu", 7), ("us", 1), ("eu", 3)):
-            time.sleep(0.2)
-            added[region] += add(two_regions, region, count)
-        heal_late(two_regions, readers, added)
-
-    out = tmp_path / "lag"
-    report = watched(spark, two_regions, monkeypatch, act, out=str(out))
-    rows = spark.read.parquet(str(out / "arrivals")).collect()
-    check_skipped(rows, readers, {*added["us"], *added["eu"]})
-    assert {row.id for row in rows if row.late} == {*added["us"], *added["eu"][:7]}
-    assert {row.id for row in rows if row.region == "us"} == set(added["eu"])
-    exact_ms = max(report.facts["longest_gap_ms"].values())
-    assert all(row.lag_ms >= 2000 - exact_ms for row in rows)
-    assert report.facts["skipped"] == 18 and report.facts["arrived"] == 21
-    hours = spark.read.parquet(str(out / "hours")).collect()
-    assert sum(row.skipped for row in hours) == 18
-    json.dumps(report.facts)
-    for name in ("lags", "timeline", "skipped"):
-        assert (out / f"{name}.svg").stat().st_size > 1000
-        assert (out / f"{name}.png").stat().st_size > 1000
-
-
-def test_a_calm_pair(spark: Any, two_regions: LiveCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_calm_pair(spark: Any, two_regions: LiveCluster) -> None:
     """One region adds after the other has what it added: nothing is skipped."""
-
-    def act() -> None:
-        for region in ("us", "eu", "us", "eu"):
-            add(two_regions, region, 5)
-            two_regions.sync()
-            # Longer than the time between two looks.
-            time.sleep(0.3)
-
-    report = watched(spark, two_regions, monkeypatch, act)
+    for region in ("us", "eu", "us", "eu"):
+        add(two_regions, region, 5)
+        two_regions.sync()
+    report = looked_back(spark, two_regions)
     assert report.passed and report.facts["arrived"] == 20 and report.facts["skipped"] == 0
 
 
 def test_the_last_hours(spark: Any, two_regions: LiveCluster, tmp_path: Path) -> None:
-    """The logs tell afterwards, without a watch, what readers with XREAD skipped."""
+    """The logs tell afterwards what readers with XREAD skipped."""
     before = add(two_regions, "us", 1)[0]
     two_regions.sync()
     readers = {name: Cursor(two_regions, name, before) for name in ("us", "eu")}
@@ -158,10 +108,8 @@ def test_the_last_hours(spark: Any, two_regions: LiveCluster, tmp_path: Path) ->
         client.xtrim("orders", maxlen=3, approximate=False)
     two_regions.cut("us", "eu")
     waiting = add(two_regions, "us", 2)
-    regions = ",".join(f"{one.name}={one.address}" for one in two_regions.regions.values())
     out = tmp_path / "lag"
-    options = LagOptions({"endpoints": regions}, hours=1.0, out=str(out))
-    report = run(spark, options, Silent())
+    report = looked_back(spark, two_regions, out=str(out))
     rows = spark.read.parquet(str(out / "arrivals")).collect()
     check_skipped(rows, readers, {*added["us"], *added["eu"]})
     assert {row.id for row in rows if row.region == "eu" and row.arrived_ms is None} == {*waiting}
@@ -171,4 +119,9 @@ def test_the_last_hours(spark: Any, two_regions: LiveCluster, tmp_path: Path) ->
     assert all(row.below_ms is not None and row.below_ms >= 0 for row in rows if row.late)
     assert report.passed and report.facts["untold"] == 0
     assert report.facts["skipped"] == len([row for row in rows if row.late]) > 0
-    assert (out / "timeline.svg").stat().st_size > 1000
+    hours = spark.read.parquet(str(out / "hours")).collect()
+    assert sum(row.skipped for row in hours) == report.facts["skipped"]
+    json.dumps(report.facts)
+    for name in ("lags", "timeline", "skipped"):
+        assert (out / f"{name}.svg").stat().st_size > 1000
+        assert (out / f"{name}.png").stat().st_size > 1000

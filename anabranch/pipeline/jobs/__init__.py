@@ -16,7 +16,7 @@ Reading order:
 - `door`: one region as a job asks it.
 - `beginning`: which regions answer, and which streams they hold.
 - `audit`: compares all regions, and lists every difference with its cause.
-- `lag`: watches how late entries arrive, and which an XREAD cursor skips.
+- `lag`: how late entries arrive, and which an XREAD cursor skips.
 - `archive`: streams to Parquet files, and back.
 - `totals`: running counts and sums by key.
 - `sweep`: the simulator's seeds on executors.

@@ -2,10 +2,8 @@
 
 Reading order:
 
-- `arrivals`: when entries arrived in a region, and which an XREAD cursor skipped.
-- `watching`: watches how far each region is.
-- `from_watch`: the arrivals during a watch.
-- `from_logs`: the arrivals of past hours, from the logs of the regions.
+- `arrivals`: the arrivals of past hours, from the logs of the regions.
+- `redeliveries`: pending entries that were delivered more than once.
 - `report`: the report of `lag`.
 - `plots`: its plots.
 - `job`: how late entries arrive.

@@ -1,8 +1,7 @@
 """`anabranch pipeline lag`: how late entries arrive, and which of them XREAD cursors skip.
 
-The job watches the regions for a while (`from_watch`), with one clock for all of them. Or it reads
-the logs of past hours on their disks (`from_logs`), with the clocks of the regions. Both make the
-same rows.
+The job reads the logs of past hours on the disks of the regions (`arrivals`), and the pending
+entries of their groups (`redeliveries`).
 """
 
 from __future__ import annotations
@@ -17,14 +16,13 @@ from anabranch.pipeline.errors import PipelineError
 from anabranch.pipeline.jobs import folders
 from anabranch.pipeline.jobs.beginning import Beginning, begin, stream_names
 from anabranch.pipeline.jobs.door import DoorClosed
-from anabranch.pipeline.jobs.lag import from_logs, from_watch
+from anabranch.pipeline.jobs.lag import arrivals
 from anabranch.pipeline.jobs.lag.plots import draw
-from anabranch.pipeline.jobs.lag.report import Hours, Lag, Watch, report
-from anabranch.pipeline.jobs.lag.watching import Redeliveries, redeliveries
+from anabranch.pipeline.jobs.lag.redeliveries import Redeliveries, redeliveries
+from anabranch.pipeline.jobs.lag.report import Lag, report
 from anabranch.pipeline.jobs.report import Report
 from anabranch.pipeline.node_columns import LAST_TIME_MS
 from anabranch.pipeline.options import SourceOptions
-from anabranch.plural import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,22 +42,18 @@ class LagOptions:
     Attributes:
         regions: The options `endpoints` and `passwordFile` of the source.
         streams: Names of streams or globs, separated by commas.
-        seconds: How long to watch.
-        interval_ms: Time between two looks at a region.
-        hours: The last hours, of which the logs are read instead of a watch; 0: a watch.
+        hours: How many of the last hours.
         out: A directory for tables and plots; None for none.
     """
 
     regions: dict[str, str]
     streams: str = "*"
-    seconds: int = 60
-    interval_ms: int = 200
-    hours: float = 0.0
+    hours: float = 1.0
     out: Optional[str] = None
 
 
 def run(session: SparkSession, options: LagOptions, bar: Bar) -> Report:
-    """Watches the regions, or reads their logs.
+    """Reads the logs of the regions.
 
     Raises:
         OptionError: An option is wrong.
@@ -70,16 +64,20 @@ def run(session: SparkSession, options: LagOptions, bar: Bar) -> Report:
     found = SourceOptions(given, False)
     begun = begin(found)
     try:
-        reading = _of_logs if options.hours else _of_watch
-        rows, basis = reading(session, options, given, begun, bar)
+        # A name that no region knows is an error.
+        streams = stream_names(begun.doors, found.streams)
+        bar.phase(f"finding the last {options.hours:g} h in the logs of {len(begun.doors)} regions")
+        logs = arrivals.look(begun, int((time.time() - options.hours * 3600) * 1000))
+        bar.phase(f"reading the logs of {len(begun.doors)} regions")
+        rows, untold = arrivals.rows(session, logs, given, begun.names)
         rows.persist()
         hours = by_hour(rows).persist()
-        again = _redeliveries(begun, stream_names(begun.doors, found.streams))
+        again = _redeliveries(begun, streams)
     except DoorClosed as error:
         raise PipelineError(f"{error.name} stopped answering: {error}") from None
     finally:
         begun.close()
-    lag = Lag(list(begun.doors), begun.down, basis, again)
+    lag = Lag(list(begun.doors), begun.down, options.hours, untold, again)
     lag.hours = [row.asDict() for row in hours.collect()]
     if options.out is not None:
         bar.phase(f"writing tables and plots to {options.out}")
@@ -88,36 +86,6 @@ def run(session: SparkSession, options: LagOptions, bar: Bar) -> Report:
     hours.unpersist()
     rows.unpersist()
     return report(lag)
-
-
-def _of_watch(
-    session: SparkSession, options: LagOptions, given: dict[str, str], begun: Beginning, bar: Bar
-) -> tuple[DataFrame, Watch]:
-    """The arrivals during a watch that begins now."""
-    wanted = SourceOptions(given, False).streams
-    streams = stream_names(begun.doors, wanted)
-    bar.phase(f"watching {len(begun.doors)} regions for {options.seconds} s")
-    watched, failures = from_watch.watch(begun, streams, options.seconds, options.interval_ms)
-    bar.phase("looking for entries and for redeliveries")
-    streams = stream_names(begun.doors, wanted)
-    parts = from_watch.parts_of(begun.doors, streams, watched)
-    bar.phase(f"reading what arrived in {counted(len(streams), 'stream')}")
-    gaps_ms = {name: samples.gap_ms() for name, samples in watched.items()}
-    rows = from_watch.rows(session, parts, given, streams, watched, begun.names)
-    return rows, Watch(options.seconds, options.interval_ms, gaps_ms, failures)
-
-
-def _of_logs(
-    session: SparkSession, options: LagOptions, given: dict[str, str], begun: Beginning, bar: Bar
-) -> tuple[DataFrame, Hours]:
-    """The arrivals of the last hours, as the logs of the regions tell them."""
-    # A name that no region knows is an error.
-    stream_names(begun.doors, SourceOptions(given, False).streams)
-    bar.phase(f"finding the last {options.hours:g} h in the logs of {len(begun.doors)} regions")
-    logs = from_logs.look(begun, int((time.time() - options.hours * 3600) * 1000))
-    bar.phase(f"reading the logs of {len(begun.doors)} regions")
-    rows, untold = from_logs.rows(session, logs, given, begun.names)
-    return rows, Hours(options.hours, untold)
 
 
 def check(options: LagOptions) -> None:
@@ -138,7 +106,7 @@ def _redeliveries(begun: Beginning, streams: list[bytes]) -> list[Redeliveries]:
         try:
             found += redeliveries(door, streams)
         except DoorClosed as error:
-            begun.down[name] = f"it stopped answering after the watch: {error}"
+            begun.down[name] = f"it stopped answering: {error}"
     return found
 
 

@@ -4,94 +4,26 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from anabranch.pipeline.jobs.lag.watching import Redeliveries
+from anabranch.pipeline.jobs.lag.redeliveries import Redeliveries
 from anabranch.pipeline.jobs.report import Report, Table, listed
 from anabranch.plural import counted
 
 _SHOWN_MAX: Final = 50
 
 
-class Basis(Protocol):
-    """What the arrivals were found by."""
-
-    def begins(self, regions: list[str]) -> str:
-        """The begin of the first sentence of the report."""
-
-    def lines(self) -> list[str]:
-        """Sentences about how exact and how complete it is."""
-
-    def facts(self) -> dict[str, Any]:
-        """The same for programs."""
-
-
-@dataclass
-class Watch:
-    """A watch of so many seconds.
-
-    `gaps_ms` is the longest time between two looks at each region, `failures` how often it did not
-    answer.
-    """
-
-    seconds: int
-    interval_ms: int
-    gaps_ms: dict[str, int]
-    failures: dict[str, int]
-
-    def begins(self, regions: list[str]) -> str:
-        return f"watched {listed(regions)} for {self.seconds} s"
-
-    def lines(self) -> list[str]:
-        exact = listed([f"{gap} ms in {name}" for name, gap in self.gaps_ms.items()])
-        return [
-            f"times are exact to {exact} (the longest time between two looks)",
-            *(
-                f"{name} did not answer {counted(count, 'time')}"
-                for name, count in self.failures.items()
-                if count
-            ),
-        ]
-
-    def facts(self) -> dict[str, Any]:
-        return {
-            "duration_s": self.seconds,
-            "interval_ms": self.interval_ms,
-            "longest_gap_ms": self.gaps_ms,
-            "failures": self.failures,
-        }
-
-
-@dataclass
-class Hours:
-    """The logs of the last hours. `untold` counts the arrivals that no log tells."""
-
-    hours: float
-    untold: int
-
-    def begins(self, regions: list[str]) -> str:
-        return f"read the logs of {listed(regions)} for the last {self.hours:g} h"
-
-    def lines(self) -> list[str]:
-        found = ["lags compare the clocks of two regions, and are as exact as these agree"]
-        if self.untold:
-            found.append(
-                f"{counted(self.untold, 'arrival')} came in a snapshot, or before the log of that "
-                "region begins: these are not counted"
-            )
-        return found
-
-    def facts(self) -> dict[str, Any]:
-        return {"hours_read": self.hours, "untold": self.untold}
-
-
 @dataclass
 class Lag:
-    """What the job has found. `hours` are the rows of `by_hour`."""
+    """What the job has found in the logs of the last `hours_read`.
+
+    `untold` counts the arrivals that no log tells. `hours` are the rows of `by_hour`.
+    """
 
     regions: list[str]
     down: dict[str, str]
-    basis: Basis
+    hours_read: float
+    untold: int
     redeliveries: list[Redeliveries]
     hours: list[dict[str, Any]] = field(default_factory=list)
 
@@ -109,11 +41,16 @@ def report(lag: Lag) -> Report:
     """The report; it passes if all regions answered."""
     missing = lag.total("entries") - lag.total("arrived")
     arrived, skipped = counted(lag.total("arrived"), "arrival"), lag.total("skipped")
-    begins = lag.basis.begins(lag.regions)
+    begins = f"read the logs of {listed(lag.regions)} for the last {lag.hours_read:g} h"
     lines = [f"{begins}: {arrived}, {skipped} of which an XREAD cursor would have skipped"]
     if missing:
         lines.append(f"{counted(missing, 'arrival')} had not taken place at the end")
-    lines += lag.basis.lines()
+    lines.append("lags compare the clocks of two regions, and are as exact as these agree")
+    if lag.untold:
+        lines.append(
+            f"{counted(lag.untold, 'arrival')} came in a snapshot, or before the log of that "
+            "region begins: these are not counted"
+        )
     lines += [f"{name} was not looked at: {why}" for name, why in lag.down.items()]
     return Report(not lag.down, lines, _tables(lag), _facts(lag))
 
@@ -171,8 +108,9 @@ def _tables(lag: Lag) -> list[Table]:
 def _facts(lag: Lag) -> dict[str, Any]:
     return {
         "regions": lag.regions,
-        "not_watched": lag.down,
-        **lag.basis.facts(),
+        "not_looked_at": lag.down,
+        "hours_read": lag.hours_read,
+        "untold": lag.untold,
         "entries": lag.total("entries"),
         "arrived": lag.total("arrived"),
         "skipped": lag.total("skipped"),
