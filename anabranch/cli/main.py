@@ -53,7 +53,6 @@ _COMMANDS: Final = (
     _Row("pipeline lag", "pipeline.lag.lag"),
     _Row("pipeline archive", "pipeline.archive.archive"),
     _Row("pipeline restore", "pipeline.archive.restore"),
-    _Row("pipeline totals", "pipeline.totals.totals"),
     _Row("pipeline sweep", "pipeline.sweep.sweep"),
     _Row("simulate", "simulate.simulate"),
     _Row("chaos", "chaos.chaos"),

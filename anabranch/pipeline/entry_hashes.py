@@ -70,17 +70,6 @@ def _nodes(answer: bytes) -> Iterator[tuple[int, bytes, bytes]]:
         yield base_counter, names, reader.bytes_()
 
 
-def ids_in(answer: bytes, after: int, end: int) -> list[tuple[int, int, int]]:
-    """Counter, ms and seq of the entries of an answer with after < counter ≤ end."""
-    found: list[tuple[int, int, int]] = []
-    for base_counter, _, data in _nodes(answer):
-        scan = Scan(data, base_counter)
-        while scan.step():
-            if after < scan.counter <= end and not scan.flags & DELETED:
-                found.append((scan.counter, scan.ms, scan.seq))
-    return found
-
-
 class Entry:
     """One entry: its ID as `ms-seq`, and its fields."""
 

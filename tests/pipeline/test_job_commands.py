@@ -1,4 +1,4 @@
-"""The commands of archive, restore and totals: mistakes that are found before Spark is started."""
+"""The commands of archive, restore and lag: mistakes that are found before Spark is started."""
 
 from __future__ import annotations
 
@@ -14,12 +14,9 @@ from anabranch.cli.pipeline import common
 from anabranch.cli.pipeline.archive import archive, restore
 from anabranch.cli.pipeline.audit import audit
 from anabranch.cli.pipeline.lag import lag
-from anabranch.cli.pipeline.totals import totals
 from anabranch.pipeline.jobs.report import Report, Table
 from tests.pipeline.serving import EngineServer
 from tests.support.engine_cluster import cluster
-
-COUNT = {"streams": "orders", "key": "user", "sums": "amount"}
 
 
 @pytest.mark.parametrize(
@@ -29,14 +26,7 @@ COUNT = {"streams": "orders", "key": "user", "sums": "amount"}
         (archive, {"folder": "s3://bucket/a"}, "DIR: s3://bucket/a is a URL"),
         (archive, {"folder": "a", "at": ["nowhere"]}, "--at"),
         (restore, {"folder": "hdfs://host/a"}, "DIR: hdfs://host/a is a URL"),
-        (
-            totals,
-            {**COUNT, "checkpoint": "c", "seconds": 3.0, "available_now": True},
-            "--seconds or --available-now, not both",
-        ),
-        (lag, {"hours": 2.0, "seconds": 30}, "--hours reads logs, and --seconds"),
-        (totals, {**COUNT, "checkpoint": "s3://c"}, "--checkpoint: s3://c is a URL"),
-        (totals, {**COUNT, "checkpoint": "c", "out": "s3://o"}, "--out: s3://o is a URL"),
+        (lag, {"out": "s3://o"}, "--out: s3://o is a URL"),
     ],
 )
 def test_mistakes(command: Callable[..., None], given: dict[str, Any], message: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -15,8 +15,6 @@ from anabranch.pipeline.jobs.archive import job as archive
 from anabranch.pipeline.jobs.archive.job import ArchiveOptions
 from anabranch.pipeline.jobs.landmarks import check_cluster
 from anabranch.pipeline.jobs.report import Report
-from anabranch.pipeline.jobs.totals import job as totals
-from anabranch.pipeline.jobs.totals.job import TotalsOptions
 from anabranch.pipeline.offsets import Offset
 from anabranch.pipeline.options import SourceOptions
 from anabranch.pipeline.planning import Planner
@@ -103,10 +101,10 @@ def test_a_region_in_recovery_gets_its_effects_from_others() -> None:
         landmarks._check_end("the archive a", {**info, "crdt_state": "serving"}, {"s": {"us": 5}})
 
 
-def test_totals_and_an_archive_are_of_one_cluster(
+def test_an_archive_is_of_one_cluster(
     server: EngineServer, other: EngineServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Totals of one cluster went on with the entries of another of the same name."""
+    """A job of one cluster went on with the entries of another of the same name."""
     run(server, "XADD s 1-0 v 1")
     run(other, "XADD s 2-0 v 1")
     started: list[str] = []
@@ -115,25 +113,18 @@ def test_totals_and_an_archive_are_of_one_cluster(
         started.append("job")
         return Report(True, [])
 
-    monkeypatch.setattr(totals, "_counted", begin)
     monkeypatch.setattr(archive, "_add", begin)
+    nothing: Any = MagicMock()
 
-    def jobs(server: EngineServer) -> list[Callable[[], Report]]:
+    def archived(server: EngineServer) -> None:
         regions = {"endpoints": f"127.0.0.1:{server.port}"}
-        counting = TotalsOptions(regions, "s", "user", ["v"], tmp_path / "totals", [])
-        archiving = ArchiveOptions(tmp_path / "archive", regions, proves=False)
-        nothing: Any = MagicMock()
-        return [
-            lambda: totals.run(nothing, counting, nothing),
-            lambda: archive.run(nothing, archiving, nothing),
-        ]
+        archive.run(nothing, ArchiveOptions(tmp_path / "archive", regions, proves=False), nothing)
 
-    for job in jobs(server) * 2:
-        job()
-    for job in jobs(other):
-        with pytest.raises(OptionError, match="is of another cluster of the same name: entry 1"):
-            job()
-    assert len(started) == 4
+    for _ in range(2):
+        archived(server)
+    with pytest.raises(OptionError, match="is of another cluster of the same name: entry 1"):
+        archived(other)
+    assert len(started) == 2
 
 
 def test_a_file_of_a_later_version(server: EngineServer, tmp_path: Path) -> None:

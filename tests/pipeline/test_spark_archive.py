@@ -24,6 +24,7 @@ from anabranch.pipeline.jobs.archive.row_sets import LogComparison, compared, ha
 from anabranch.pipeline.jobs.progress import Bar
 from anabranch.pipeline.jobs.report import Report
 from tests.support.cluster import LiveCluster
+from tests.support.signals import handled_by
 
 pytestmark = [pytest.mark.spark, pytest.mark.live, pytest.mark.timeout(900)]
 
@@ -166,22 +167,49 @@ def dots(folder: Path) -> list[tuple[str, str, int]]:
     )
 
 
+def interrupted(
+    cluster: LiveCluster, folder: Path, number: signal.Signals, log: Path
+) -> tuple[int, str]:
+    """Starts an archive, and sends its processes a signal after two micro-batches.
+
+    Returns the code with which it ends, and what it has printed.
+    """
+    line = command(cluster, "archive", str(folder), "--batch", "100")
+    with log.open("wb") as file:
+        driver = subprocess.Popen(
+            line, stdout=file, stderr=file, env=build.environment(), start_new_session=True
+        )
+        files = ArchiveFiles(folder)
+        while driver.poll() is None and len(files.batches()) < 2:
+            time.sleep(0.01)
+        os.killpg(driver.pid, number)
+        return driver.wait(), log.read_text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_the_process_group(
+    two_regions: LiveCluster, tmp_path: Path, number: signal.Signals
+) -> None:
+    """It ended Java before the job, which printed a trace for each request to Java."""
+    add(two_regions, "us", 1200)
+    with handled_by(signal.SIG_DFL, number):
+        code, log = interrupted(two_regions, tmp_path / "archive", number, tmp_path / "log")
+    assert code == 130, log
+    assert log.splitlines()[-1] == (
+        "anabranch: the job archive was interrupted; run it again, and it goes on where it ended"
+    )
+    assert "Traceback" not in log and "ERROR" not in log
+
+
 def test_the_driver_is_killed(spark: Spark, two_regions: LiveCluster, tmp_path: Path) -> None:
     """Readers see no entry twice at any time, and the next run completes the archive."""
     folder = tmp_path / "archive"
     add(two_regions, "us", 900)
     add(two_regions, "eu", 300)
     two_regions.sync()
-    line = command(two_regions, "archive", str(folder), "--batch", "100")
-    with (tmp_path / "log").open("wb") as log:
-        driver = subprocess.Popen(
-            line, stdout=log, stderr=log, env=build.environment(), start_new_session=True
-        )
-        files = ArchiveFiles(folder)
-        while driver.poll() is None and len(files.batches()) < 2:
-            time.sleep(0.01)
-        os.killpg(driver.pid, signal.SIGKILL)
-        assert driver.wait() == -signal.SIGKILL, (tmp_path / "log").read_text()
+    code, log = interrupted(two_regions, folder, signal.SIGKILL, tmp_path / "log")
+    assert code == -signal.SIGKILL, log
+    files = ArchiveFiles(folder)
     found = dots(folder)
     assert len(set(found)) == len(found) < 1200
     two_regions.kill("us")

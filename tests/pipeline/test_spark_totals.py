@@ -1,12 +1,14 @@
-"""`anabranch pipeline totals` in a real Spark, over real regions."""
+"""The example of running totals, in a real Spark, over real regions."""
 
 from __future__ import annotations
 
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,18 +17,51 @@ import pytest
 
 from anabranch import build
 from anabranch.bench.acceptance import spark_sink
-from anabranch.pipeline.errors import PipelineError
-from anabranch.pipeline.jobs.progress import Bar
-from anabranch.pipeline.jobs.report import Report
-from anabranch.pipeline.jobs.totals.folder import Checkpoint
-from anabranch.pipeline.jobs.totals.job import TotalsOptions
-from anabranch.pipeline.jobs.totals.job import run as count
 from tests.support.cluster import LiveCluster
-from tests.support.signals import handled_by
 
 pytestmark = [pytest.mark.spark, pytest.mark.live, pytest.mark.timeout(900)]
 
 Spark = Any
+ROOT = Path(__file__).resolve().parents[2]
+ORDERS = ("--streams", "orders", "--key", "user", "--sum", "amount")
+# What a sum has: total, numbers, missing, others.
+Sum = tuple[Decimal, int, int, int]
+
+
+@pytest.fixture(name="added")
+def _added() -> Callable[[str, bytes], str | None]:
+    from examples.totals import added
+
+    return added
+
+
+@pytest.mark.parametrize(
+    ("value", "total"),
+    [(b"7", "7"), (b"-1.50", "-1.5"), (b"+.5", "0.5"), (b"3.", "3"), (b"0.1", "0.1"), (b"-0", "0")],
+)
+def test_numbers(added: Callable[[str, bytes], str | None], value: bytes, total: str) -> None:
+    assert added("0", value) == total
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(b"", b"much", b"1,5", b"1_000", b"NaN", b"inf", b"0x10", b"1 2", b"1e2", b"."),
+        *(b"1" * 101, b"\xff", "\u0661".encode()),
+    ],
+)
+def test_texts_that_are_no_numbers(added: Callable[[str, bytes], str | None], value: bytes) -> None:
+    assert added("0", value) is None
+
+
+def test_sums_are_exact(added: Callable[[str, bytes], str | None]) -> None:
+    """Floats would lose the small numbers, and 0.1 would not be a tenth."""
+    total: str | None = "0"
+    small = b"0." + b"0" * 99 + b"1"
+    for value in (b"1" + b"0" * 99, b"0.1", b"0.2", b"-1" + b"0" * 99, small):
+        assert total is not None
+        total = added(total, value)
+    assert total == "0.3" + "0" * 98 + "1"
 
 
 def add(cluster: LiveCluster, region: str, numbers: range) -> None:
@@ -38,68 +73,79 @@ def add(cluster: LiveCluster, region: str, numbers: range) -> None:
         pipeline.execute()
 
 
-def expected(cluster: LiveCluster, region: str) -> dict[str, tuple[int, Decimal, int]]:
-    """Key → entries, sum, values that are no numbers: a plain computation over XRANGE."""
-    entries: Counter[str] = Counter()
+def expected(cluster: LiveCluster, region: str) -> dict[str, Sum]:
+    """A plain computation over XRANGE, by key."""
+    numbers: Counter[str] = Counter()
     sums: dict[str, Decimal] = {}
     others: Counter[str] = Counter()
     with cluster.client(region) as client:
         reply: Any = client.xrange("orders")
     for _, fields in reply:
         key = fields["user"]
-        entries[key] += 1
         sums.setdefault(key, Decimal(0))
         if fields["amount"] == "much":
             others[key] += 1
         else:
+            numbers[key] += 1
             sums[key] += Decimal(fields["amount"])
-    return {key: (entries[key], sums[key], others[key]) for key in entries}
+    return {key: (sums[key], numbers[key], 0, others[key]) for key in sums}
 
 
-def found(report: Report) -> dict[str, tuple[int, Decimal, int]]:
+def command(cluster: LiveCluster, folder: Path, *words: str) -> list[str]:
+    regions = ",".join(one.address for one in cluster.regions.values())
+    places = ("--regions", regions, "--checkpoint", str(folder), "--master", "local[2]")
+    return [sys.executable, "-m", "examples.totals", *places, *words]
+
+
+def run(cluster: LiveCluster, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(cluster, folder, *words),
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=_environment(),
+        check=False,
+    )
+
+
+def _environment() -> dict[str, str]:
+    """`-m examples.totals` finds the example in the current folder."""
+    given = build.environment()
+    return {name: value for name, value in given.items() if name != "PYTHONSAFEPATH"}
+
+
+def newest(spark: Spark, out: Path) -> list[Any]:
+    """The rows of the newest totals."""
+    rows: list[Any] = spark.read.parquet(str(max(out.iterdir()))).collect()
+    return rows
+
+
+def found(spark: Spark, out: Path) -> dict[str, Sum]:
     return {
-        row["key"]: (row["entries"], Decimal(row["total"]), row["not_numbers"])
-        for row in report.facts["largest"]
+        row.key: (Decimal(row.total), row.numbers, row.missing, row.others)
+        for row in newest(spark, out)
     }
 
 
-def run(spark: Spark, cluster: LiveCluster, folder: Path, **more: Any) -> Report:
-    endpoints = ",".join(f"{one.name}={one.address}" for one in cluster.regions.values())
-    given = {"streams": "orders", "sums": ["amount"], "by": [], **more}
-    options = TotalsOptions({"endpoints": endpoints}, key="user", checkpoint=folder, **given)
-    with Bar(spark) as bar:
-        return count(spark, options, bar)
+def kill_after(cluster: LiveCluster, folder: Path, commits: int, log: Path) -> None:
+    """Starts the program, and kills its processes after so many micro-batches."""
+    from examples.totals import newest_commit
 
-
-def kill_after(
-    cluster: LiveCluster,
-    folder: Path,
-    commits: int,
-    log: Path,
-    number: signal.Signals = signal.SIGKILL,
-) -> int:
-    """Starts the command, and sends its processes a signal after so many micro-batches.
-
-    Returns the code with which it ends.
-    """
-    places = [word for one in cluster.regions.values() for word in ("--at", one.address)]
-    # So many micro-batches that some are left whenever this process gets to send the signal.
-    words = ["--streams", "orders", "--key", "user", "--sum", "amount", "--batch", "15"]
-    line = [*build.command(), "pipeline", "totals", *words, "--checkpoint", str(folder)]
     with log.open("ab") as file:
         driver = subprocess.Popen(
-            [*line, *places, "--master", "local[2]"],
+            # So many micro-batches that some are left whenever this process gets to kill it.
+            command(cluster, folder, *ORDERS, "--batch", "15"),
             stdout=file,
             stderr=file,
-            env=build.environment(),
+            cwd=ROOT,
+            env=_environment(),
             start_new_session=True,
         )
-        checkpoint = Checkpoint(folder)
-        while driver.poll() is None and (checkpoint.newest() or 0) < commits:
+        while driver.poll() is None and (newest_commit(folder / "query") or 0) < commits:
             time.sleep(0.01)
         assert driver.poll() is None, f"the driver ended by itself:\n{log.read_text()}"
-        os.killpg(driver.pid, number)
-        return driver.wait()
+        os.killpg(driver.pid, signal.SIGKILL)
+        driver.wait()
 
 
 def test_the_driver_is_killed_and_batches_are_repeated(
@@ -107,6 +153,7 @@ def test_the_driver_is_killed_and_batches_are_repeated(
 ) -> None:
     """Late merges and repeated micro-batches are counted once."""
     folder, out = tmp_path / "checkpoint", tmp_path / "out"
+    words = (*ORDERS, "--out", str(out))
     add(two_regions, "us", range(600))
     two_regions.sync()
     for commits in (1, 3):
@@ -114,52 +161,21 @@ def test_the_driver_is_killed_and_batches_are_repeated(
     two_regions.cut("us", "eu")
     add(two_regions, "eu", range(600, 700))
     add(two_regions, "us", range(700, 800))
-    assert found(run(spark, two_regions, folder)) == expected(two_regions, "us")
+    done = run(two_regions, folder, *words)
+    assert done.returncode == 0, done
+    assert found(spark, out) == expected(two_regions, "us")
     two_regions.heal("us", "eu")
     two_regions.await_links()
     two_regions.sync()
-    report = run(spark, two_regions, folder, out=out)
-    assert found(report) == expected(two_regions, "us")
-    assert report.facts["entries"] == 800
+    assert run(two_regions, folder, *words).returncode == 0
+    every = expected(two_regions, "us")
+    assert found(spark, out) == every and sum(sum(one[1:]) for one in every.values()) == 800
     assert spark_sink.forget_last_commit(folder / "query") is not None
-    again = run(spark, two_regions, folder, out=out)
-    assert again.facts == report.facts
-    rows = spark.read.parquet(str(out / "totals")).collect()
-    assert {row.key: (row.entries, row.total, row.others) for row in rows} == expected(
-        two_regions, "us"
-    )
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_to_the_process_group(
-    spark: Spark, two_regions: LiveCluster, tmp_path: Path, number: signal.Signals
-) -> None:
-    """It ended Java before the job, which printed a trace for each request to Java."""
-    folder, log = tmp_path / "checkpoint", tmp_path / "log"
-    add(two_regions, "us", range(600))
-    with handled_by(signal.SIG_DFL, number):
-        code = kill_after(two_regions, folder, 1, log, number)
-    assert code == 130
-    lines = [line for line in log.read_text().splitlines() if not line.startswith("counting ")]
-    assert lines == [
-        "anabranch: the job totals was interrupted; run it again, and it goes on where it ended"
-    ]
-    assert found(run(spark, two_regions, folder)) == expected(two_regions, "us")
-
-
-def test_a_named_stream_is_deleted(spark: Spark, two_regions: LiveCluster, tmp_path: Path) -> None:
-    """The totals could never go on: other names are refused for a checkpoint."""
-    add(two_regions, "us", range(20))
-    with two_regions.client("us") as client:
-        client.xadd("rides", {"user": "u0", "amount": "1"})
-    run(spark, two_regions, tmp_path / "totals", streams="orders,rides")
-    with two_regions.client("us") as client:
-        client.delete("rides")
-    add(two_regions, "us", range(20, 40))
-    with pytest.raises(PipelineError, match="the stream 'rides' is gone"):
-        run(spark, two_regions, tmp_path / "totals", streams="orders,rides")
-    lossy = run(spark, two_regions, tmp_path / "totals", streams="orders,rides", allows_loss=True)
-    assert lossy.passed and lossy.facts["entries"] == 41
+    again = run(two_regions, folder, *words)
+    assert again.returncode == 0 and "amount" in again.stdout
+    assert found(spark, out) == every
+    other = run(two_regions, folder, "--streams", "orders", "--key", "user", "--sum", "tip")
+    assert other.returncode == 1 and "give the same options" in other.stderr
 
 
 def test_several_fields_by_region_while_entries_come(
@@ -172,15 +188,12 @@ def test_several_fields_by_region_while_entries_come(
     with two_regions.client("eu") as client:
         client.execute_command("XADD", "orders", "*", "user", "ann", "tip", "7", "tip", "0.2")
     two_regions.sync()
-    folder, out = tmp_path / "checkpoint", tmp_path / "out"
-    more = {"sums": ["amount", "tip"], "by": ["stream", "region"], "out": out}
-    run(spark, two_regions, folder, seconds=1.0, **more)
-    report = run(spark, two_regions, folder, **more)
-    assert report.facts["fields"] == [
-        {"field": "amount", "total": "3", "numbers": 2, "missing": 1, "not_numbers": 0},
-        {"field": "tip", "total": "0.3", "numbers": 2, "missing": 1, "not_numbers": 0},
-    ]
-    rows = spark.read.parquet(str(out / "totals")).where("field = 'tip'").collect()
+    out = tmp_path / "out"
+    words = ("--streams", "orders", "--key", "user", "--sum", "amount,tip", "--by", "region,day")
+    folder = tmp_path / "checkpoint"
+    assert run(two_regions, folder, *words, "--seconds", "1").returncode == 0
+    assert run(two_regions, folder, *words, "--out", str(out)).returncode == 0
+    rows = [row for row in newest(spark, out) if row.field == "tip"]
     assert {
-        (row.key, row.raw_key and bytes(row.raw_key), row.region, row.exact) for row in rows
-    } == {("\ufffd", b"\xff", "us", "0.1"), (None, None, "us", "0"), ("ann", None, "eu", "0.2")}
+        (row.key, row.raw_key and bytes(row.raw_key), row.region, row.total) for row in rows
+    } == {("\ufffd", b"\xff", "us", "0.1"), (None, None, "us", "0"), ("ann", b"ann", "eu", "0.2")}

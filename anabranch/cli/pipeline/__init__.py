@@ -6,6 +6,5 @@ Reading order:
 - `audit`: `anabranch pipeline audit`.
 - `lag`: `anabranch pipeline lag`.
 - `archive`: `anabranch pipeline archive` and `anabranch pipeline restore`.
-- `totals`: `anabranch pipeline totals`.
 - `sweep`: `anabranch pipeline sweep`.
 """

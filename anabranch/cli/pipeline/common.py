@@ -69,7 +69,7 @@ PasswordFileOption = Annotated[
 Work = Callable[["SparkSession", dict[str, str], "Bar"], Report]
 
 # Jobs whose next run goes on where an interrupted one ended.
-_GOING_ON: Final = frozenset({"archive", "restore", "totals"})
+_GOING_ON: Final = frozenset({"archive", "restore"})
 
 _REGIONS: Final = (
     option("cluster", ClusterOption),

@@ -18,6 +18,5 @@ Reading order:
 - `audit`: compares all regions, and lists every difference with its cause.
 - `lag`: how late entries arrive, and which an XREAD cursor skips.
 - `archive`: streams to Parquet files, and back.
-- `totals`: running counts and sums by key.
 - `sweep`: the simulator's seeds on executors.
 """
