@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final, Optional
 
 from anabranch.bench.table.printing import closing, described, heading, line, number
-from anabranch.bench.table.rows import BY_NAME, RECORDED_SHARE, Row, chosen
+from anabranch.bench.table.rows import BY_NAME, RECORDED_SHARE, TableRow, chosen
 from anabranch.bench.table.servers import RedisServer, RegionServer
 from anabranch.bench.table.values import VERSION, Run, dump, load, machine, updated
 from anabranch.cluster.errors import ClusterError, ConnectionFailed
@@ -151,7 +151,7 @@ def main(arguments: Optional[list[str]] = None) -> int:
     return 1 if slow or result["failed"] else 0
 
 
-def _listed(rows: list[Row]) -> int:
+def _listed(rows: list[TableRow]) -> int:
     for row in rows:
         say(f"{row.name:<22} {row.goal:>11} {row.unit:<15} {row.text}")
     return 0

@@ -58,11 +58,9 @@ class Case:
         `is_local`: at first only this region knew of it, so no other one could give it back.
         """
         for loss in self._losses[region]:
-            since_s = loss.since_s
             if loss.backup_s is None and self.is_always:
                 continue
-            if loss.backup_s is not None and is_local:
-                since_s = loss.backup_s
+            since_s = loss.since_s if loss.backup_s is None or not is_local else loss.backup_s
             if since_s - (0.0 if self.is_always else LOSS_S) <= answered_s <= loss.at_s:
                 return True
         return False
@@ -78,7 +76,7 @@ def lost(case: Case) -> Iterator[str]:
                 continue
             acknowledged = [add for add in attempts if add.outcome == OK]
             kept = [add for add in acknowledged if not case.may_be_lost(add.region, add.answered_s)]
-            if kept and not covers.cover(kept):
+            if kept and not any(map(covers.cover, kept)):
                 add = kept[0]
                 yield (
                     f"{state.name} lacks {key} {add.entry_id} ({value}),"
@@ -119,21 +117,19 @@ class _Covers:
         for ids in self._ids.values():
             ids.sort()
 
-    def cover(self, adds: list[Add]) -> bool:
-        """Whether the entry of these adds may be gone: one of its IDs was removed or trimmed."""
-        return any(self._covers(add.key, add.entry_id, add.sent_s) for add in adds)
-
-    def _covers(self, key: str, entry_id: str, sent_s: float) -> bool:
-        if (key, entry_id) in self._removed:
+    def cover(self, add: Add) -> bool:
+        """Whether the entry of an add may be gone: its ID was removed or trimmed."""
+        key = add.key
+        if (key, add.entry_id) in self._removed:
             return True
-        place = id_pair(entry_id)
+        place = id_pair(add.entry_id)
         if key in self._lowest and place < self._lowest[key]:
             return True
         if key in self._lengths:
             length, end_s = self._lengths[key]
             above = len(self._ids[key]) - bisect_left(self._ids[key], place) - 1
             # MAXLEN n removes an entry only if n higher ones are there.
-            return sent_s <= end_s and above + self._unknown[key] >= length
+            return add.sent_s <= end_s and above + self._unknown[key] >= length
         return False
 
 
@@ -311,8 +307,7 @@ def _left_by_trims(case: Case) -> Iterator[str]:
 def tailed(case: Case) -> Iterator[str]:
     """A reader with XREAD gets ascending IDs, and only entries that were added.
 
-    It may miss an entry that its region merged under an ID below one that it had read (S7.2), so
-    nothing is said about completeness.
+    It may miss an entry that its region merged under an ID below one that it had read (S7.2).
     """
     last: dict[tuple[str, str], str] = {}
     for reading in case.history.readings:

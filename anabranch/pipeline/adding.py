@@ -16,7 +16,7 @@ from math import inf
 from typing import Final, Optional
 
 from anabranch.pipeline.errors import PipelineError, RegionsError
-from anabranch.pipeline.pairs import Pairs, Row
+from anabranch.pipeline.pairs import Pairs, RowToAdd
 from anabranch.pipeline.progress import SINK_PREFIX, begin, read_progress, region_ms
 from anabranch.pipeline.regions import Rotation, refusal, takes_no_writes
 from anabranch.pipeline.resp import Connection, RefusedCommand, RegionGone, named, printable
@@ -61,7 +61,7 @@ class _Chunk:
         self.rows: list[int] = []
         self.streams: dict[bytes, None] = {}
 
-    def add(self, row: Row, pid: bytes, iid: bytes) -> None:
+    def add(self, row: RowToAdd, pid: bytes, iid: bytes) -> None:
         part = b"*%d\r\n%b%b" % (
             6 + 2 * row.field_count,
             word_bytes("XADD", row.stream, "IDMP", pid, iid, "*"),
@@ -141,7 +141,7 @@ class Adder:
         self._until_empty(0)
         self._rotation.progressed()
 
-    def add(self, rows: Iterable[Row]) -> None:
+    def add(self, rows: Iterable[RowToAdd]) -> None:
         """Adds rows, and returns when all are confirmed; of a batch that is done it adds none."""
         try:
             for chunk in self._chunks(rows):
@@ -152,7 +152,7 @@ class Adder:
         finally:
             self._close()
 
-    def _chunks(self, rows: Iterable[Row]) -> Iterator[_Chunk]:
+    def _chunks(self, rows: Iterable[RowToAdd]) -> Iterator[_Chunk]:
         rows_max = self._options.in_flight_max // 2
         chunk = _Chunk()
         for row in rows:

@@ -25,7 +25,7 @@ _HASH_BYTES: Final = 16
 SUM_MASK: Final = (1 << 64) - 1
 
 
-class Row:
+class RowToAdd:
     """One row. `words` are its fields as words of a command, `number` counts from 1 in its task.
 
     `identity` is the value of the option `idColumn`, empty without it.
@@ -61,7 +61,7 @@ class Pairs:
         # Sum of the hashes modulo 2⁶⁴: the same for the same rows in any order.
         self.sum = 0
 
-    def pair(self, row: Row) -> tuple[bytes, bytes]:
+    def pair(self, row: RowToAdd) -> tuple[bytes, bytes]:
         """The producer ID and the idempotent ID of the next row.
 
         Raises PipelineError if a producer ID has more rows than the region recognises.
@@ -92,7 +92,7 @@ class Pairs:
         self._repeated[key] = self._repeated.get(key, 0) + 1
         return self._repeated[key]
 
-    def _too_many(self, row: Row) -> str:
+    def _too_many(self, row: RowToAdd) -> str:
         if self._by_id:
             return (
                 f"more than {MAXSIZE} rows of one task have ids that fall into one group, at row "

@@ -20,7 +20,7 @@ from anabranch.pipeline.offsets import (
     sorted_offset,
 )
 from anabranch.pipeline.options import SourceOptions, is_glob
-from anabranch.pipeline.regions import LogFacts, Part, Regions, own_end
+from anabranch.pipeline.regions import LogFacts, LogPart, Regions, own_end
 from anabranch.pipeline.resp import printable
 
 # Bytes of one region log that one task reads, unless `minPartitions` asks for smaller parts.
@@ -219,7 +219,7 @@ class Planner:
             result.setdefault(one.stream, {})[one.region] = cut
         return sorted_offset(result)
 
-    def _first(self, one: Range, count: int) -> Optional[Part]:
+    def _first(self, one: Range, count: int) -> Optional[LogPart]:
         return self.regions.first_entries(one.stream, one.region, one.after, one.end, count)
 
     # -- partitions
@@ -262,9 +262,9 @@ class Planner:
                 raise trimmed_early(one, one.after, facts.trimmed)
         return applied
 
-    def _pieces(self, wanted: Iterable[Range], size: int) -> dict[Range, list[Part]]:
+    def _pieces(self, wanted: Iterable[Range], size: int) -> dict[Range, list[LogPart]]:
         """The pieces of ranges, without those of streams that are gone."""
-        found: dict[Range, list[Part]] = {}
+        found: dict[Range, list[LogPart]] = {}
         for one in wanted:
             parts = self.regions.parts(one.stream, one.region, one.after, one.end, "BYTES", size)
             if parts is not None:
@@ -279,7 +279,7 @@ def _by_stream(wanted: list[Range]) -> dict[str, list[Range]]:
     return found
 
 
-def grouped(one: Range, parts: list[Part], size: int, applied: int) -> list[Range]:
+def grouped(one: Range, parts: list[LogPart], size: int, applied: int) -> list[Range]:
     """Joins the pieces of a range to partitions of about `size` bytes.
 
     A range without entries needs no task if the region that was asked, which has applied the log up

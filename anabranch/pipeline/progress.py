@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Final, Optional
 
 from anabranch.pipeline.errors import PipelineError
-from anabranch.pipeline.resp import Connection, Reply
+from anabranch.pipeline.resp import Connection, ReplyValue
 
 # What the names of the streams of sinks begin with.
 SINK_PREFIX: Final = "anabranch:sink:"
@@ -109,7 +109,7 @@ def too_old(batch: int, query: str) -> PipelineError:
     )
 
 
-def _entries(reply: Reply) -> list[dict[bytes, bytes]]:
+def _entries(reply: ReplyValue) -> list[dict[bytes, bytes]]:
     """The fields of the entries of XREVRANGE."""
     found = []
     for entry in reply if isinstance(reply, list) else []:

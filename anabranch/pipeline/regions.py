@@ -20,7 +20,7 @@ from anabranch.pipeline.resp import (
     NoAnswer,
     RefusedCommand,
     RegionGone,
-    Reply,
+    ReplyValue,
     bytes_of,
     encoded,
     int_of,
@@ -32,7 +32,7 @@ from anabranch.region.resp.request import Word
 
 Answer = TypeVar("Answer")
 # Sends the words of a command, and returns its reply.
-Call = Callable[..., Reply]
+Call = Callable[..., ReplyValue]
 
 # Pause after no endpoint answered.
 _PAUSE_S: Final = 0.2
@@ -136,7 +136,7 @@ def _first_not_silent(endpoints: Sequence[Endpoint]) -> int:
 class LogFacts:
     """One row of CRDT.LOGS: the log of a stream that one region adds to."""
 
-    def __init__(self, row: Reply) -> None:
+    def __init__(self, row: ReplyValue) -> None:
         facts = named(row)
         self.region: Final = shown(bytes_of(facts["region"]))
         self.region_id: Final = int_of(facts["region_id"])
@@ -152,7 +152,7 @@ class LogFacts:
         self.size: Final = int_of(facts["bytes"])
 
 
-class Part:
+class LogPart:
     """One part of CRDT.SPLIT: it ends at `counter`."""
 
     def __init__(self, counter: int, entries: int, size: int) -> None:
@@ -211,7 +211,7 @@ class Regions:
 
         return self.ask(asked)
 
-    def _reply(self, *words: Word) -> Reply:
+    def _reply(self, *words: Word) -> ReplyValue:
         """The reply to one command."""
         return self.ask(lambda connection: connection.call(*words))
 
@@ -256,7 +256,7 @@ class Regions:
 
     def parts(
         self, stream: str, region: str, after: int, end: int, unit: str, size: int
-    ) -> Optional[list[Part]]:
+    ) -> Optional[list[LogPart]]:
         """The parts of a range, as the function `split` cuts it; None if there is no stream."""
         name = encoded(stream)
         return self._of_stream(
@@ -265,20 +265,20 @@ class Regions:
 
     def first_entries(
         self, stream: str, region: str, after: int, end: int, count: int
-    ) -> Optional[Part]:
+    ) -> Optional[LogPart]:
         """The part with the first `count` entries of a range, or fewer if it holds fewer.
 
         None if there is no stream.
         """
 
-        def question(connection: Connection) -> Part:
+        def question(connection: Connection) -> LogPart:
             reached, entries, size = after, 0, 0
             while reached < end and entries < count:
                 left = count - entries
                 words = (encoded(stream), region, reached, end, "ENTRIES", left)
                 part = _split_once(connection.call, *words)[0]
                 reached, entries, size = part.counter, entries + part.entries, size + part.size
-            return Part(reached, entries, size)
+            return LogPart(reached, entries, size)
 
         return self._of_stream(question)
 
@@ -326,13 +326,13 @@ def logs_of(call: Call, stream: bytes) -> list[LogFacts]:
 
 def split(
     call: Call, stream: bytes, region: str | int, after: int, end: int, unit: str, size: int
-) -> list[Part]:
+) -> list[LogPart]:
     """CRDT.SPLIT over the whole range (after, end]; `unit` is BYTES or ENTRIES.
 
     With ENTRIES, a part may be smaller than `size` where the region ended an answer. `region` is
     the name of the region whose log it is, or its region_id.
     """
-    found: list[Part] = []
+    found: list[LogPart] = []
     reached = after
     while reached < end:
         found += _split_once(call, stream, region, reached, end, unit, size)
@@ -342,10 +342,10 @@ def split(
 
 def _split_once(
     call: Call, stream: bytes, region: str | int, after: int, end: int, unit: str, size: int
-) -> list[Part]:
+) -> list[LogPart]:
     """The parts of one answer of CRDT.SPLIT, which may end before the range does."""
     reply = list_of(call("CRDT.SPLIT", stream, region, after, end, unit, size))
-    return [Part(*map(int_of, list_of(part))) for part in reply]
+    return [LogPart(*map(int_of, list_of(part))) for part in reply]
 
 
 def info_of(call: Call) -> dict[str, str]:

@@ -13,7 +13,7 @@ from anabranch.pipeline.errors import PipelineError
 from anabranch.region.resp.decoder import INCOMPLETE, ReplyDecoder, WrongProtocol
 from anabranch.region.resp.request import Word, command
 
-Reply = Union[None, int, bytes, "list[Reply]"]
+ReplyValue = Union[None, int, bytes, "list[ReplyValue]"]
 
 _RECEIVE_BYTES: Final = 1 << 18
 # A host that is gone does not refuse a connection. The next region is tried after so long.
@@ -67,7 +67,7 @@ class Connection:
         """Closes the connection."""
         self._socket.close()
 
-    def call(self, *words: Word) -> Reply:
+    def call(self, *words: Word) -> ReplyValue:
         """Sends a command and returns its reply."""
         self.send(*words)
         return self.receive()
@@ -83,7 +83,7 @@ class Connection:
         except OSError as error:
             raise _failure(error) from None
 
-    def receive(self) -> Reply:
+    def receive(self) -> ReplyValue:
         """Returns the next reply; raises RefusedCommand for the first error in it."""
         try:
             while (reply := self._decoder.next()) is INCOMPLETE:
@@ -102,7 +102,7 @@ class Connection:
             if str(refusals[0]) == _NO_ROOM:
                 raise RegionGone(_NO_ROOM)
             raise refusals[0]
-        answer: Reply = reply
+        answer: ReplyValue = reply
         return answer
 
     def _refusal(self, text: bytes) -> RefusedCommand:
@@ -132,7 +132,7 @@ def printable(name: str | bytes) -> str:
     return (name if isinstance(name, bytes) else encoded(name)).decode("utf-8", "replace")
 
 
-def named(reply: Reply) -> dict[str, Any]:
+def named(reply: ReplyValue) -> dict[str, Any]:
     """A flat list of names and values, by which RESP2 tells a map. Raises PipelineError."""
     flat = list_of(reply)
     if len(flat) % 2:
@@ -140,28 +140,28 @@ def named(reply: Reply) -> dict[str, Any]:
     return {shown(bytes_of(flat[n])): flat[n + 1] for n in range(0, len(flat), 2)}
 
 
-def list_of(reply: Reply) -> list[Reply]:
+def list_of(reply: ReplyValue) -> list[ReplyValue]:
     """A reply that must be an array. Raises PipelineError."""
     if not isinstance(reply, list):
         raise _unexpected(reply)
     return reply
 
 
-def int_of(reply: Reply) -> int:
+def int_of(reply: ReplyValue) -> int:
     """A reply that must be a number. Raises PipelineError."""
     if not isinstance(reply, int):
         raise _unexpected(reply)
     return reply
 
 
-def bytes_of(reply: Reply) -> bytes:
+def bytes_of(reply: ReplyValue) -> bytes:
     """A reply that must be a string. Raises PipelineError."""
     if not isinstance(reply, bytes):
         raise _unexpected(reply)
     return reply
 
 
-def _unexpected(reply: Reply) -> PipelineError:
+def _unexpected(reply: ReplyValue) -> PipelineError:
     return PipelineError(f"a region gave an unexpected answer: {reply!r:.100}")
 
 

@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 )
 
 from anabranch.pipeline.errors import OptionError, PipelineError
-from anabranch.pipeline.pairs import Row
+from anabranch.pipeline.pairs import RowToAdd
 from anabranch.pipeline.resp import encoded
 from anabranch.pipeline.sink_options import SinkOptions
 from anabranch.region.resp.request import word_bytes
@@ -118,7 +118,7 @@ class RowMaker:
         self._place: Final = place
         self._made = 0
 
-    def rows(self, batch: pa.RecordBatch) -> Iterator[Row]:
+    def rows(self, batch: pa.RecordBatch) -> Iterator[RowToAdd]:
         """The rows of a batch."""
         names = batch.schema.names
         columns = [
@@ -152,7 +152,7 @@ class RowMaker:
             identity = b"" if identities is None else identities[at]
             if identities is not None and not identity:
                 raise self._wrong(f"has no id: {self._options.id_column} is null or empty")
-            yield Row(self._made, stream, count, b"".join(parts), identity or b"")
+            yield RowToAdd(self._made, stream, count, b"".join(parts), identity or b"")
 
     def _texts(self, batch: pa.RecordBatch, name: str) -> Optional[list[Optional[bytes]]]:
         return texts(batch.column(batch.schema.names.index(name))) if name else None

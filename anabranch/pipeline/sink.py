@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 
 from anabranch.pipeline.adding import Adder, Task
 from anabranch.pipeline.errors import OptionError, PipelineError
-from anabranch.pipeline.pairs import SUM_MASK, Pairs, Row
+from anabranch.pipeline.pairs import SUM_MASK, Pairs, RowToAdd
 from anabranch.pipeline.progress import Done, finish, other_rows, read_progress, region_ms, too_old
 from anabranch.pipeline.regions import Rotation, takes_no_writes
 from anabranch.pipeline.resp import Connection, encoded
@@ -87,7 +87,7 @@ def _write(
     adder = Adder(options, task, pairs)
     maker = RowMaker(options, task.place)
 
-    def rows() -> Iterator[Row]:
+    def rows() -> Iterator[RowToAdd]:
         for batch in batches:
             yield from maker.rows(batch)
 

@@ -9,7 +9,7 @@ import pytest
 from anabranch.bench.table.growth import DIMENSIONS
 from anabranch.bench.table.growth_regions import COUNTS
 from anabranch.bench.table.interpreted import BEFORE
-from anabranch.bench.table.rows import BY_NAME, RATIO, ROWS, Row, chosen
+from anabranch.bench.table.rows import BY_NAME, RATIO, ROWS, TableRow, chosen
 from anabranch.bench.table.workloads import workloads
 
 
@@ -50,9 +50,9 @@ def test_rows_are_chosen_by_patterns() -> None:
 
 
 def test_goals_as_text_and_whether_they_are_met() -> None:
-    rate = Row("r", "text", "rates", RATIO, at_least=1.5)
-    limit = Row("l", "text", "memory", "bytes", at_most=1200)
-    free = Row("f", "text", "rates", RATIO)
+    rate = TableRow("r", "text", "rates", RATIO, at_least=1.5)
+    limit = TableRow("l", "text", "memory", "bytes", at_most=1200)
+    free = TableRow("f", "text", "rates", RATIO)
     assert (rate.goal, limit.goal, free.goal) == ("≥ 1.5", "≤ 1,200", "")
     assert (rate.met(1.5), rate.met(1.49)) == (True, False)
     assert (limit.met(1200), limit.met(1201)) == (True, False)

@@ -46,6 +46,7 @@ ALLOWED = {
     "StreamOffset.latest": "a method of Spring Data Redis",
     "ConsumerGroup.create": "a method of walrus",
     "TimeSeries": "a class of walrus",
+    "_id": "a column of spark-redis",
     # Words of files.
     "ARGS": "a variable of the Makefile",
     "RUN_ARGS": "a variable of the Makefile",

@@ -13,7 +13,7 @@ from anabranch.pipeline import pairs as pairs_module
 from anabranch.pipeline.adding import Adder, Task
 from anabranch.pipeline.errors import OptionError, PipelineError, RegionsError
 from anabranch.pipeline.options import RegionOptions
-from anabranch.pipeline.pairs import Pairs, Row
+from anabranch.pipeline.pairs import Pairs, RowToAdd
 from anabranch.pipeline.progress import Done, begin, finish, progress_key, read_progress, region_ms
 from anabranch.pipeline.resp import Connection
 from anabranch.pipeline.sink_options import SINK_OPTIONS, SinkOptions
@@ -54,9 +54,9 @@ def options(*servers: EngineServer, **more: str) -> SinkOptions:
     return SinkOptions({name: value for name, value in given.items() if value})
 
 
-def rows(*values: str, first: int = 1, stream: str = "s", ids: bool = False) -> list[Row]:
+def rows(*values: str, first: int = 1, stream: str = "s", ids: bool = False) -> list[RowToAdd]:
     return [
-        Row(n, stream.encode(), 1, word_bytes("v", value), value.encode() if ids else b"")
+        RowToAdd(n, stream.encode(), 1, word_bytes("v", value), value.encode() if ids else b"")
         for n, value in enumerate(values, first)
     ]
 
@@ -65,7 +65,9 @@ def task(query: str = "q", batch: int = 0, begun_ms: int = 0) -> Task:
     return Task(f"batch {batch}, partition 0", query, batch, begun_ms)
 
 
-def add(found: SinkOptions, some: list[Row], one: Task | None = None, prefix: str = "q/0/0") -> int:
+def add(
+    found: SinkOptions, some: list[RowToAdd], one: Task | None = None, prefix: str = "q/0/0"
+) -> int:
     """Adds rows as one task does; returns how many it confirmed."""
     adder = Adder(found, one or task(), Pairs(prefix, bool(found.id_column)))
     adder.begin()
@@ -133,12 +135,12 @@ def test_rows_are_known_in_any_order() -> None:
 def test_different_rows_have_different_pairs() -> None:
     pairs = Pairs("q/0/0", False)
     names = [
-        Row(1, b"s", 1, word_bytes("a", "bc"), b""),
-        Row(2, b"s", 1, word_bytes("ab", "c"), b""),
+        RowToAdd(1, b"s", 1, word_bytes("a", "bc"), b""),
+        RowToAdd(2, b"s", 1, word_bytes("ab", "c"), b""),
     ]
     streams = [
-        Row(3, b"s1", 1, word_bytes("a", "b"), b""),
-        Row(4, b"s", 1, word_bytes("a", "b"), b""),
+        RowToAdd(3, b"s1", 1, word_bytes("a", "b"), b""),
+        RowToAdd(4, b"s", 1, word_bytes("a", "b"), b""),
     ]
     same = rows("x", "x", "x")
     assert len({pairs.pair(row) for row in (*names, *streams, *same)}) == 7
@@ -264,7 +266,7 @@ def test_rows_go_out_in_chunks(server: EngineServer) -> None:
 def test_a_refused_row_is_named(server: EngineServer) -> None:
     run(server, "XADD s * v first", WINDOW)
     some = rows("a", "b", "c")
-    some[1] = Row(2, b"s", 0, b"", b"")
+    some[1] = RowToAdd(2, b"s", 0, b"", b"")
     with pytest.raises(PipelineError, match="row 2 of batch 0, partition 0: the region refused"):
         add(options(server), some)
 
@@ -287,7 +289,7 @@ def test_a_row_that_no_request_can_hold(server: EngineServer) -> None:
 def test_a_value_that_is_too_long(server: EngineServer) -> None:
     run(server, "XADD s * v first", WINDOW, "CONFIG SET proto-max-bulk-len 1024")
     fields = b"".join(word_bytes("v", "x" * 500) for _ in range(3))
-    assert add(options(server), [Row(1, b"s", 3, fields, b"")]) == 1
+    assert add(options(server), [RowToAdd(1, b"s", 3, fields, b"")]) == 1
     message = "row 1 .* has a value of 1025 bytes, and proto-max-bulk-len is 1024 in the region"
     with pytest.raises(PipelineError, match=message):
         add(options(server), rows("x" * 1025))

@@ -52,7 +52,7 @@ def audited(
     begun = begin(found)
     catch_up(begun, 0.2)
     names, pieces = planned(begun, found.streams)
-    regions = [(name, door.address) for name, door in begun.doors.items()]
+    regions = [(name, client.address) for name, client in begun.clients.items()]
     job = Job(options, regions, begun.target, begun.names, PATIENCE_S, not begun.behind)
     result = Result(begun.names, begun.down, begun.target, begun.vectors, begun.behind, len(names))
     differences: list[Difference] = []
@@ -62,8 +62,8 @@ def audited(
                 result.take_note(one)
             else:
                 differences.append(one)
-    for door in begun.doors.values():
-        door.close()
+    for client in begun.clients.values():
+        client.close()
     for one in differences:
         key = (one.stream, one.cause)
         result.counts[key] = result.counts.get(key, 0) + 1

@@ -9,11 +9,11 @@ import pytest
 
 from anabranch.pipeline.errors import OptionError, PipelineError
 from anabranch.pipeline.jobs.beginning import begin
-from anabranch.pipeline.jobs.door import Door
 from anabranch.pipeline.jobs.lag import arrivals, job
 from anabranch.pipeline.jobs.lag.plots import draw
 from anabranch.pipeline.jobs.lag.redeliveries import Redeliveries, redeliveries
 from anabranch.pipeline.jobs.lag.report import Lag, report
+from anabranch.pipeline.jobs.region_client import RegionClient
 from anabranch.pipeline.options import SourceOptions
 from tests.pipeline.test_audit import given, served
 from tests.support.engine_cluster import cluster, sync
@@ -69,9 +69,13 @@ def test_redeliveries() -> None:
     for _ in range(2):
         us.ok("XCLAIM", "s", "g", "d", "0", *ids[:2])
     with served(us) as servers:
-        door = Door("us", ("127.0.0.1", servers[0].port), SourceOptions(given(servers), False))
-        assert redeliveries(door, [b"s", b"gone"]) == [Redeliveries("s", "g", "us", 5, 5, 2, 4, 3)]
-        door.close()
+        client = RegionClient(
+            "us", ("127.0.0.1", servers[0].port), SourceOptions(given(servers), False)
+        )
+        assert redeliveries(client, [b"s", b"gone"]) == [
+            Redeliveries("s", "g", "us", 5, 5, 2, 4, 3)
+        ]
+        client.close()
 
 
 # -- report and plots

@@ -21,7 +21,7 @@ from anabranch.pipeline.filters import Bounds
 from anabranch.pipeline.options import SourceOptions
 from anabranch.pipeline.planning import Planner, Range, check_order, grouped, ranges
 from anabranch.pipeline.reading import answers
-from anabranch.pipeline.regions import Part
+from anabranch.pipeline.regions import LogPart
 from anabranch.pipeline.resp import Connection
 from anabranch.region.engine.clock import EngineClock
 from anabranch.region.engine.engine import Engine
@@ -367,13 +367,13 @@ def test_ranges_without_entries_need_no_task(server: EngineServer) -> None:
 def test_what_the_region_has_not_applied_is_a_task_for_another() -> None:
     """The region that plans may lack entries that a checkpoint knows of: they are never skipped."""
     one = Range("s", "us", 10, 90)
-    (cut,) = grouped(one, [Part(90, 0, 0)], 1000, applied=50)
+    (cut,) = grouped(one, [LogPart(90, 0, 0)], 1000, applied=50)
     assert (cut.after, cut.end) == (10, 90)
-    assert grouped(one, [Part(90, 0, 0)], 1000, applied=90) == []
+    assert grouped(one, [LogPart(90, 0, 0)], 1000, applied=90) == []
 
 
 def test_pieces_are_joined_by_size() -> None:
-    parts = [Part(counter, 10, 100) for counter in range(10, 101, 10)]
+    parts = [LogPart(counter, 10, 100) for counter in range(10, 101, 10)]
     cut = grouped(Range("s", "us", 0, 100), parts, 400, applied=100)
     assert [(one.after, one.end) for one in cut] == [(0, 30), (30, 60), (60, 90), (90, 100)]
 

@@ -13,7 +13,7 @@ from anabranch.pipeline.resp import (
     Connection,
     RefusedCommand,
     RegionGone,
-    Reply,
+    ReplyValue,
     encoded,
     int_of,
     named,
@@ -119,7 +119,7 @@ def test_maps_of_resp2() -> None:
 
 
 @pytest.mark.parametrize("reply", [None, 1, b"bytes", [1, 2], [b"one", 1, b"two"]])
-def test_a_reply_that_is_no_map(reply: Reply) -> None:
+def test_a_reply_that_is_no_map(reply: ReplyValue) -> None:
     with pytest.raises(PipelineError, match="a region gave an unexpected answer"):
         named(reply)
 

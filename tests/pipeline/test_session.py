@@ -68,7 +68,7 @@ def test_the_end_of_java_is_recognised() -> None:
     assert not module._has_ended(None, ConnectionRefusedError())
 
 
-@pytest.mark.parametrize(("job", "advice"), [("totals", True), ("audit", False)])
+@pytest.mark.parametrize(("job", "advice"), [("restore", True), ("audit", False)])
 def test_an_interrupted_job_says_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], job: str, advice: bool
 ) -> None:

@@ -114,16 +114,16 @@ class Watching:
     def _connect() -> http.client.HTTPConnection:
         return http.client.HTTPConnection(HOST, CONSOLE_PORT, timeout=_PATIENCE_S)
 
-    def _get(self, door: http.client.HTTPConnection, path: str, **parameters: str) -> bytes:
-        answer = self._answer(door, path, **parameters)
+    def _get(self, connection: http.client.HTTPConnection, path: str, **parameters: str) -> bytes:
+        answer = self._answer(connection, path, **parameters)
         return answer.read()
 
     def _answer(
-        self, door: http.client.HTTPConnection, path: str, **parameters: str
+        self, connection: http.client.HTTPConnection, path: str, **parameters: str
     ) -> http.client.HTTPResponse:
         headers = {"x-anabranch-token": self._token}
-        door.request("GET", f"{path}?{urlencode(parameters)}", headers=headers)
-        answer = door.getresponse()
+        connection.request("GET", f"{path}?{urlencode(parameters)}", headers=headers)
+        answer = connection.getresponse()
         if answer.status != 200:
             raise ClusterError(f"the console answers {path} with {answer.status}")
         return answer
@@ -134,14 +134,14 @@ class Watching:
             self.events += line.startswith(b"event: stream")
 
     def _explain(self) -> None:
-        door = self._connect()
+        connection = self._connect()
         while not self._stop.wait(self._explain_s):
             newest = self._region.ask("XREVRANGE", KEY, "+", "-", "COUNT", 1)
             if newest:
                 entry_id, name = newest[0][0].decode(), self._region.name
-                self._get(door, "/api/explain", region=name, key=KEY, id=entry_id)
+                self._get(connection, "/api/explain", region=name, key=KEY, id=entry_id)
                 self.explained += 1
-        door.close()
+        connection.close()
 
 
 class Load:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from anabranch.bench.table.rows import ROWS, Row
+from anabranch.bench.table.rows import ROWS, TableRow
 
 HEADINGS: Final = (
     "row",
@@ -114,5 +114,5 @@ def _measured(row: dict[str, Any], result: dict[str, Any]) -> list[str]:
     return [*found[:-1], "; ".join(note for note in (found[-1], ", ".join(other)) if note)]
 
 
-def _unmeasured(row: Row) -> list[str]:
+def _unmeasured(row: TableRow) -> list[str]:
     return [row.name, row.text, "", "", row.unit, row.goal, "", "", "", "", "", "not measured"]

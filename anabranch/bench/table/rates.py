@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, Optional
 
 from anabranch.bench.table.client import Traffic, benchmark, drive
-from anabranch.bench.table.rows import Row
+from anabranch.bench.table.rows import TableRow
 from anabranch.bench.table.servers import RedisServer, RegionServer, Server
 from anabranch.bench.table.values import Cost, Measured, Run, Values
 from anabranch.bench.table.workloads import VALUE, Workload, workloads
@@ -71,7 +71,7 @@ def measure(run: Run) -> Measured:
 
 def compared(
     run: Run,
-    rows: list[Row],
+    rows: list[TableRow],
     region: Callable[[str], Server],
     appendfsync: str,
     named: Optional[Callable[[str], str]] = None,

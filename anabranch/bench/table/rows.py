@@ -23,7 +23,7 @@ PERCENT: Final = "% of a core"
 MICROSECONDS: Final = "µs"
 
 
-class Row(NamedTuple):
+class TableRow(NamedTuple):
     """One row of the table."""
 
     name: str
@@ -52,12 +52,12 @@ class Row(NamedTuple):
 
 def _rate(
     name: str, text: str, goal: Optional[float], smoke: bool = False, measure: str = "rates"
-) -> Row:
-    return Row(name, text, measure, RATIO, at_least=goal, in_smoke=smoke)
+) -> TableRow:
+    return TableRow(name, text, measure, RATIO, at_least=goal, in_smoke=smoke)
 
 
-def _limit(name: str, text: str, measure: str, unit: str, goal: Optional[float]) -> Row:
-    return Row(name, text, measure, unit, at_most=goal)
+def _limit(name: str, text: str, measure: str, unit: str, goal: Optional[float]) -> TableRow:
+    return TableRow(name, text, measure, unit, at_most=goal)
 
 
 _RATES: Final = (
@@ -96,8 +96,8 @@ _RATES: Final = (
     _rate("mixed", "mixed: 8 XADD, 4 XRANGE, a group read of 8, XLEN, XINFO", None),
 )
 _OWN: Final = (
-    Row("idmp", "XADD IDMP, `-P 16`", "idmp", PLAIN, at_least=0.95),
-    Row("idmpauto", "XADD IDMPAUTO, `-P 16`", "idmp", PLAIN, at_least=0.9),
+    TableRow("idmp", "XADD IDMP, `-P 16`", "idmp", PLAIN, at_least=0.95),
+    TableRow("idmpauto", "XADD IDMPAUTO, `-P 16`", "idmp", PLAIN, at_least=0.9),
 )
 _MEMORY: Final = (
     _limit("memory.entry", "memory per entry, after a restart", "memory", BYTES, 34),
@@ -109,19 +109,21 @@ _MEMORY: Final = (
 _START: Final = (
     _limit("start.reply", "start with 5,000,000 entries, to the first reply", "start", S, 0.5),
     _limit("start.speed", "the same, to full speed", "start", RATIO, 1.0),
-    Row("start.keys", "start with 100,000 keys of one entry, to the first reply", "start", S),
+    TableRow("start.keys", "start with 100,000 keys of one entry, to the first reply", "start", S),
 )
 _PEERS: Final = (
-    Row("peers.writer", "writer with two peers, `-P 16`", "peers", ALONE, at_least=0.85),
-    Row("peers.catching_up", "catching up by the log", "peers", ENTRIES, at_least=1_000_000),
-    Row("peers.live", "merging live from a peer, `-P 100`", "peers", ENTRIES, at_least=300_000),
+    TableRow("peers.writer", "writer with two peers, `-P 16`", "peers", ALONE, at_least=0.85),
+    TableRow("peers.catching_up", "catching up by the log", "peers", ENTRIES, at_least=1_000_000),
+    TableRow(
+        "peers.live", "merging live from a peer, `-P 100`", "peers", ENTRIES, at_least=300_000
+    ),
     _limit("delay.idle", "median delay at a peer, idle", "delay", MS, 2),
     _limit("delay.loaded", "median delay at a peer, at 2,000 adds/s", "delay", MS, 5),
 )
 _IDLE: Final = (
-    Row("idle.alone", "CPU of an idle region, alone", "idle", PERCENT),
-    Row("idle.readers", "the same, with 400 clients that wait in XREAD", "idle", PERCENT),
-    Row("idle.peers", "CPU of an idle region with two peers", "idle", PERCENT),
+    TableRow("idle.alone", "CPU of an idle region, alone", "idle", PERCENT),
+    TableRow("idle.readers", "the same, with 400 clients that wait in XREAD", "idle", PERCENT),
+    TableRow("idle.peers", "CPU of an idle region with two peers", "idle", PERCENT),
 )
 _WAITS: Final = (
     ("nothing", "nothing else runs", None),
@@ -160,7 +162,7 @@ _KEYS: Final = (
         MICROSECONDS,
         20,
     ),
-    Row("keys.merge", "merging into 100,000 keys", "key_peers", ENTRIES, at_least=150_000),
+    TableRow("keys.merge", "merging into 100,000 keys", "key_peers", ENTRIES, at_least=150_000),
     _limit(
         "keys.delay.median", "100,000 keys written: delay in the next 30 s", "key_peers", MS, 10
     ),
@@ -196,7 +198,9 @@ _GROWTH: Final = (
     ),
 )
 _INTERPRETED: Final = tuple(
-    Row(f"interpreted.{name}", f"interpreted build: {text}", "interpreted", BEFORE, at_least=0.8)
+    TableRow(
+        f"interpreted.{name}", f"interpreted build: {text}", "interpreted", BEFORE, at_least=0.8
+    )
     for name, text in (
         ("xadd.c1", "XADD, `-c 1`"),
         ("xadd.p16", "XADD, `-P 16`"),
@@ -211,7 +215,7 @@ RECORDED_SHARE: Final = 0.5
 """The short run fails if a ratio is below this share of the recorded one. Machines are noisy."""
 
 
-def chosen(patterns: list[str], smoke: bool = False) -> list[Row]:
+def chosen(patterns: list[str], smoke: bool = False) -> list[TableRow]:
     """The rows whose names match one of the patterns, in the order of the table; none: all rows."""
     return [
         row

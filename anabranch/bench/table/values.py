@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final, Optional
 
-from anabranch.bench.table.rows import BY_NAME, ROWS, Row
+from anabranch.bench.table.rows import BY_NAME, ROWS, TableRow
 
 VERSION: Final = 1
 """Of the form of the JSON file."""
@@ -67,7 +67,7 @@ class Values:
     theirs: Optional[Cost] = None
     note: str = ""
 
-    def as_json(self, row: Row) -> dict[str, Any]:
+    def as_json(self, row: TableRow) -> dict[str, Any]:
         """The row of the result."""
         middle = median(self.values)
         one: dict[str, Any] = {
@@ -117,7 +117,7 @@ def _rounded(value: float) -> float:
 class Run:
     """What is measured, how often, and how large. A measuring module yields rows of it."""
 
-    rows: list[Row]
+    rows: list[TableRow]
     rounds: int = 5
     scale: float = 1.0
     say: Callable[[str], None] = print
@@ -127,7 +127,7 @@ class Run:
         """Whether a row is to be measured."""
         return any(row.name == name for row in self.rows)
 
-    def wanted(self, measure: str) -> list[Row]:
+    def wanted(self, measure: str) -> list[TableRow]:
         """The rows of a module."""
         return [row for row in self.rows if row.measure == measure]
 

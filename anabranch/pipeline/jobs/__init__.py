@@ -13,7 +13,7 @@ Reading order:
 - `landmarks`: entries by which a job recognises its cluster.
 - `columns`: columns that several jobs derive.
 - `key_state`: the state of a stream beside its entries, as a region tells it.
-- `door`: one region as a job asks it.
+- `region_client`: one region as a job asks it.
 - `beginning`: which regions answer, and which streams they hold.
 - `audit`: compares all regions, and lists every difference with its cause.
 - `lag`: how late entries arrive, and which an XREAD cursor skips.

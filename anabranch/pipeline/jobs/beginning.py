@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from anabranch.answers import members_of
 from anabranch.crdt.vector import Vector
 from anabranch.pipeline.errors import OptionError, PipelineError
-from anabranch.pipeline.jobs.door import Door, DoorClosed
+from anabranch.pipeline.jobs.region_client import ConnectionLost, RegionClient
 from anabranch.pipeline.options import Endpoint, SourceOptions, is_glob
 from anabranch.pipeline.resp import encoded
 
@@ -23,7 +23,7 @@ class Beginning:
     their names.
     """
 
-    doors: dict[str, Door]
+    clients: dict[str, RegionClient]
     names: dict[int, str]
     down: dict[str, str]
     target: Vector = field(default_factory=dict)
@@ -32,8 +32,8 @@ class Beginning:
 
     def close(self) -> None:
         """Closes all connections."""
-        for door in self.doors.values():
-            door.close()
+        for client in self.clients.values():
+            client.close()
 
 
 def begin(options: SourceOptions) -> Beginning:
@@ -42,38 +42,40 @@ def begin(options: SourceOptions) -> Beginning:
     Raises:
         PipelineError: Fewer than two regions answer, or they are of different clusters.
     """
-    doors: dict[str, Door] = {}
+    clients: dict[str, RegionClient] = {}
     down: dict[str, str] = {}
     clusters: dict[str, str] = {}
     names: dict[int, str] = {}
     for endpoint in options.endpoints:
-        door = Door(endpoint.name, (endpoint.host, endpoint.port), options)
+        client = RegionClient(endpoint.name, (endpoint.host, endpoint.port), options)
         try:
-            facts = door.info()
-        except DoorClosed as error:
+            facts = client.info()
+        except ConnectionLost as error:
             down[_label(endpoint)] = str(error)
             continue
-        door.close()
+        client.close()
         name = facts["crdt_region_name"]
-        if name in doors:
+        if name in clients:
             raise OptionError(f"two addresses are of the region {name}: give one for each region")
-        doors[name] = Door(name, door.address, options)
+        clients[name] = RegionClient(name, client.address, options)
         clusters[name] = f"{facts['crdt_cluster']} with {facts['crdt_members']}"
         names |= members_of(facts)
     if len(set(clusters.values())) > 1:
         told = "; ".join(f"{name} is of {cluster}" for name, cluster in clusters.items())
         raise PipelineError(f"the regions are not of one cluster: {told}")
-    if len(doors) < 2:
+    if len(clients) < 2:
         told = "".join(f"; {name}: {why}" for name, why in down.items())
-        raise PipelineError(f"the job compares two regions or more, and {len(doors)} answers{told}")
-    return Beginning(doors, names, down)
+        raise PipelineError(
+            f"the job compares two regions or more, and {len(clients)} answers{told}"
+        )
+    return Beginning(clients, names, down)
 
 
 def _label(endpoint: Endpoint) -> str:
     return endpoint.name or f"{endpoint.host}:{endpoint.port}"
 
 
-def stream_names(doors: dict[str, Door], wanted: list[str]) -> list[bytes]:
+def stream_names(clients: dict[str, RegionClient], wanted: list[str]) -> list[bytes]:
     """The streams that the option names, in any region.
 
     Raises PipelineError for a name of which no region holds anything; a glob may match nothing.
@@ -82,13 +84,13 @@ def stream_names(doors: dict[str, Door], wanted: list[str]) -> list[bytes]:
     for name in wanted:
         if not is_glob(name):
             stream = encoded(name)
-            if not any(door.state(stream).holds_anything() for door in doors.values()):
+            if not any(client.state(stream).holds_anything() for client in clients.values()):
                 raise PipelineError(
                     f"there is no stream '{name}' in any region (--streams): give the name of a "
                     "stream, or a glob, which may match none"
                 )
             found.add(stream)
             continue
-        for door in doors.values():
-            found.update(door.keys(encoded(name)))
+        for client in clients.values():
+            found.update(client.keys(encoded(name)))
     return sorted(found)

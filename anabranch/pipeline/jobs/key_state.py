@@ -2,7 +2,7 @@
 
 The state is a set of elements with a dot each (header, creates of groups, deadlines, configurations
 of idempotency), and the acked spans of each create. A region also tells the removals that its log
-holds. The functions here are pure; `door` asks the regions.
+holds. The functions here are pure; `client` asks the regions.
 """
 
 from __future__ import annotations

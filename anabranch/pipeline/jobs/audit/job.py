@@ -34,7 +34,7 @@ from anabranch.pipeline.jobs.audit.report import Result, report
 from anabranch.pipeline.jobs.audit.task import Auditor, Job, Note, Outcome
 from anabranch.pipeline.jobs.audit.task import audit as audit_pieces
 from anabranch.pipeline.jobs.beginning import Beginning, begin, stream_names
-from anabranch.pipeline.jobs.door import Door, DoorClosed, Piece
+from anabranch.pipeline.jobs.region_client import ConnectionLost, Piece, RegionClient
 from anabranch.pipeline.jobs.report import Report
 from anabranch.pipeline.options import SourceOptions
 from anabranch.pipeline.resp import printable
@@ -97,13 +97,13 @@ def run(session: SparkSession, options: AuditOptions, bar: Bar) -> Report:
         tasks = tasks_of(pieces, _cores(session))
         job = Job(
             options.source(),
-            [(name, door.address) for name, door in begun.doors.items()],
+            [(name, client.address) for name, client in begun.clients.items()],
             begun.target,
             begun.names,
             float(options.timeout_s),
             not begun.behind,
         )
-        bar.phase(f"comparing {counted(len(streams), 'stream')} of {len(begun.doors)} regions")
+        bar.phase(f"comparing {counted(len(streams), 'stream')} of {len(begun.clients)} regions")
         result = Result(
             begun.names, begun.down, begun.target, begun.vectors, begun.behind, len(streams)
         )
@@ -129,7 +129,7 @@ def _whole_digest(job: Job) -> str:
     auditor = Auditor(job)
     try:
         return auditor.digest(None)
-    except DoorClosed:
+    except ConnectionLost:
         return "moving"
     finally:
         auditor.close()
@@ -168,19 +168,19 @@ def _printable(value: Any) -> Any:
 
 def catch_up(begun: Beginning, timeout_s: float) -> None:
     """Sets the target, and waits until all regions have it on disk."""
-    asked = dict(begun.doors)
-    for name, door in asked.items():
+    asked = dict(begun.clients)
+    for name, client in asked.items():
         try:
-            begun.vectors[name] = door.vector()
-        except DoorClosed as error:
+            begun.vectors[name] = client.vector()
+        except ConnectionLost as error:
             _leave_out(begun, name, str(error))
     begun.target = reduce(joined, begun.vectors.values(), {})
     until_s = time.monotonic() + timeout_s
-    for name, door in list(begun.doors.items()):
+    for name, client in list(begun.clients.items()):
         try:
-            door.wait(begun.target, max(until_s - time.monotonic(), 0.0))
-            begun.vectors[name] = door.vector()
-        except DoorClosed as error:
+            client.wait(begun.target, max(until_s - time.monotonic(), 0.0))
+            begun.vectors[name] = client.vector()
+        except ConnectionLost as error:
             _leave_out(begun, name, str(error))
             continue
         if not includes(begun.vectors[name], begun.target):
@@ -193,9 +193,9 @@ def catch_up(begun: Beginning, timeout_s: float) -> None:
 
 def _leave_out(begun: Beginning, name: str, why: str) -> None:
     begun.down[name] = why
-    begun.doors.pop(name)
+    begun.clients.pop(name)
     begun.vectors.pop(name, None)
-    if len(begun.doors) < 2:
+    if len(begun.clients) < 2:
         raise PipelineError(f"an audit compares two regions or more; {name} stopped answering")
 
 
@@ -206,20 +206,20 @@ def planned(begun: Beginning, wanted: list[str]) -> tuple[list[bytes], list[Piec
     """The streams, and the pieces of all tasks. A region that stops answering is left out."""
     while True:
         try:
-            streams = stream_names(begun.doors, wanted)
-            return streams, list(plan(begun.doors, streams, begun.target))
-        except DoorClosed as error:
+            streams = stream_names(begun.clients, wanted)
+            return streams, list(plan(begun.clients, streams, begun.target))
+        except ConnectionLost as error:
             _leave_out(begun, error.name, str(error))
 
 
-def plan(doors: dict[str, Door], streams: list[bytes], target: Vector) -> Iterator[Piece]:
+def plan(clients: dict[str, RegionClient], streams: list[bytes], target: Vector) -> Iterator[Piece]:
     """The pieces that cover the state and all entries of streams under the target."""
     for stream in streams:
         yield Piece(stream, 0, 0, 0, _STATE_BYTES)
         # region_id of a log → the largest size, and the region that has it.
         largest: dict[int, tuple[int, str]] = {}
-        for name, door in doors.items():
-            for log in door.logs(stream):
+        for name, client in clients.items():
+            for log in client.logs(stream):
                 if log.entries:
                     largest[log.region_id] = max(
                         largest.get(log.region_id, (0, "")), (log.size, name)
@@ -230,7 +230,7 @@ def plan(doors: dict[str, Door], streams: list[bytes], target: Vector) -> Iterat
                 continue
             cuts = [(end, size)]
             if size > 2 * PIECE_BYTES:
-                parts = doors[name].cuts(stream, region_id, end, PIECE_BYTES)
+                parts = clients[name].cuts(stream, region_id, end, PIECE_BYTES)
                 cuts = [(one.counter, one.size) for one in parts]
             after = 0
             for counter, part in cuts:

@@ -17,8 +17,8 @@ from anabranch.pipeline.entry_hashes import Entry, EntryHashes, entries_in
 from anabranch.pipeline.jobs.audit.comparison import Comparison, reason, removal_of
 from anabranch.pipeline.jobs.audit.differences import DAMAGED, LOST, STANDS, Difference
 from anabranch.pipeline.jobs.audit.entry_sets import Finding, Reading, Suspects, findings, suspects
-from anabranch.pipeline.jobs.door import Door, DoorClosed, NoKey, Piece
 from anabranch.pipeline.jobs.key_state import ENTRY, KeyState
+from anabranch.pipeline.jobs.region_client import ConnectionLost, NoKey, Piece, RegionClient
 from anabranch.pipeline.options import SourceOptions
 from anabranch.pipeline.resp import shown
 
@@ -86,16 +86,16 @@ class Auditor:
     def __init__(self, job: Job) -> None:
         self._job: Final = job
         options = SourceOptions(job.given, False)
-        self.doors = {name: Door(name, address, options) for name, address in job.regions}
+        self.clients = {name: RegionClient(name, address, options) for name, address in job.regions}
         self.closed: list[Outcome] = []
         # Seconds that the task may still wait for each region.
         waiting_s = job.timeout_s if job.is_level else min(job.timeout_s, 1.0)
-        self._patience_s: Final = dict.fromkeys(self.doors, waiting_s)
+        self._patience_s: Final = dict.fromkeys(self.clients, waiting_s)
 
     def close(self) -> None:
         """Closes all connections."""
-        for door in self.doors.values():
-            door.close()
+        for client in self.clients.values():
+            client.close()
 
     def observed(
         self, observe: Callable[[list[Piece]], list[Outcome]], pieces: list[Piece]
@@ -105,28 +105,28 @@ class Auditor:
         A region that does not come back in time is left out from then on.
         """
         until_s = time.monotonic() + self._job.timeout_s
-        while pieces and len(self.doors) > 1:
+        while pieces and len(self.clients) > 1:
             try:
                 return observe(pieces)
-            except DoorClosed as error:
+            except ConnectionLost as error:
                 if time.monotonic() > until_s:
-                    self.doors.pop(error.name).close()
+                    self.clients.pop(error.name).close()
                     self.closed.append(Note("unread", text=(error.name, str(error))))
                     until_s = time.monotonic() + self._job.timeout_s
                 time.sleep(_PAUSE_S)
         return []
 
-    def _each(self, ask: Callable[[Door], Result]) -> dict[str, Result]:
-        return {name: ask(door) for name, door in self.doors.items()}
+    def _each(self, ask: Callable[[RegionClient], Result]) -> dict[str, Result]:
+        return {name: ask(client) for name, client in self.clients.items()}
 
     def _states_of(self, stream: bytes, with_removals: bool = False) -> dict[str, KeyState]:
-        return {name: door.state(stream, with_removals) for name, door in self.doors.items()}
+        return {name: client.state(stream, with_removals) for name, client in self.clients.items()}
 
     def _level(self, wanted: Vector) -> None:
         """Waits until all regions have effects, as long as the patience of the task lasts."""
-        for name, door in self.doors.items():
+        for name, client in self.clients.items():
             began_s = time.monotonic()
-            if not door.wait(wanted, self._patience_s[name]):
+            if not client.wait(wanted, self._patience_s[name]):
                 self._patience_s[name] = 0.0
             elif time.monotonic() - began_s > _PAUSE_S:
                 self._patience_s[name] -= time.monotonic() - began_s
@@ -139,7 +139,7 @@ class Auditor:
         first = [self._states_of(one.stream) for one in pieces]
         differing = [n for n, states in enumerate(first) if not _are_equal(states)]
         if differing:
-            self._level(reduce(joined, self._each(Door.vector).values()))
+            self._level(reduce(joined, self._each(RegionClient.vector).values()))
         for n in differing:
             stream = pieces[n].stream
             second = self._states_of(stream, with_removals=True)
@@ -163,7 +163,7 @@ class Auditor:
         Digests that differ prove a difference only at equal vectors.
         """
         for _ in range(_DIGEST_TRIES):
-            told = self._each(lambda door: door.digest(stream))
+            told = self._each(lambda client: client.digest(stream))
             if len({digest for _, digest, _ in told.values()}) == 1:
                 return "equal"
             vectors = [vector for before, _, after in told.values() for vector in (before, after)]
@@ -179,7 +179,7 @@ class Auditor:
         found: list[Outcome] = []
         first: list[tuple[Piece, dict[str, Reading]]] = []
         for piece in pieces:
-            readings = {name: read(door, piece) for name, door in self.doors.items()}
+            readings = {name: read(client, piece) for name, client in self.clients.items()}
             known = {name: one for name, one in readings.items() if one is not None}
             # A region that hides the stream is told of with the state of the stream.
             found.append(Note("entries", max(map(len, known.values()), default=0)))
@@ -188,25 +188,27 @@ class Auditor:
                 first.append((piece, known))
         if not first:
             return found
-        after = self._each(Door.vector)
+        after = self._each(RegionClient.vector)
         self._level(reduce(joined, after.values()))
-        reached = self._each(Door.vector)
+        reached = self._each(RegionClient.vector)
         for piece, known in first:
             suspected = suspects(known)
             still = {
-                name: self._still(self.doors[name], piece, suspected, reading)
+                name: self._still(self.clients[name], piece, suspected, reading)
                 for name, reading in known.items()
             }
             made = findings(piece.region_id, known, suspected, still, after, reached)
             found += self._differences(piece, made)
         return found
 
-    def _still(self, door: Door, piece: Piece, found: Suspects, reading: Reading) -> set[int]:
+    def _still(
+        self, client: RegionClient, piece: Piece, found: Suspects, reading: Reading
+    ) -> set[int]:
         """The suspects that a region has now; it cannot have those that it lacked."""
-        had = found.counters() - found.lacking[door.name]
+        had = found.counters() - found.lacking[client.name]
         if not had:
             return set()
-        again = read(door, piece)
+        again = read(client, piece)
         # A region that hides the stream by now proves nothing.
         return set() if again is None else had & set(again.numbers())
 
@@ -220,7 +222,7 @@ class Auditor:
             for name in names:
                 wanted.setdefault(name, set()).add(finding.counter)
         entries = {
-            name: _entries(self.doors[name], piece, counters) for name, counters in wanted.items()
+            name: _entries(self.clients[name], piece, counters) for name, counters in wanted.items()
         }
         states = self._states_of(piece.stream, with_removals=True)
         return [self._difference(piece, finding, entries, states) for finding in made]
@@ -261,16 +263,16 @@ def _are_equal(states: dict[str, KeyState]) -> bool:
     return all(one.elements == first.elements and one.spans == first.spans for one in others)
 
 
-def read(door: Door, piece: Piece) -> Optional[Reading]:
+def read(client: RegionClient, piece: Piece) -> Optional[Reading]:
     """What a region holds of a piece; None if a deadline hides the stream there."""
     while True:
-        before = door.vector()
+        before = client.vector()
         hashes = EntryHashes(piece.after, piece.end)
         try:
-            for answer in door.answers(piece):
+            for answer in client.answers(piece):
                 hashes.take(answer)
         except NoKey:
-            state = door.state(piece.stream)
+            state = client.state(piece.stream)
             if state.hidden:
                 return None
             if state.exists:
@@ -279,11 +281,11 @@ def read(door: Door, piece: Piece) -> Optional[Reading]:
         return Reading(hashes.counters.getvalue(), hashes.hashes.getvalue(), before)
 
 
-def _entries(door: Door, piece: Piece, counters: set[int]) -> dict[int, Entry]:
+def _entries(client: RegionClient, piece: Piece, counters: set[int]) -> dict[int, Entry]:
     """Entries of a piece by their counters, as far as the region still has them."""
     found: dict[int, Entry] = {}
     try:
-        for answer in door.answers(piece):
+        for answer in client.answers(piece):
             found |= entries_in(answer, counters)
     except NoKey:
         pass

@@ -29,7 +29,7 @@ from anabranch.crdt import ids
 from anabranch.crdt.vector import Vector
 from anabranch.pipeline.errors import PipelineError
 from anabranch.pipeline.jobs.beginning import Beginning
-from anabranch.pipeline.jobs.door import Door, DoorClosed
+from anabranch.pipeline.jobs.region_client import ConnectionLost, RegionClient
 from anabranch.pipeline.jobs.session import shuffle_by_cores
 from anabranch.pipeline.options import SourceOptions
 from anabranch.pipeline.resp import bytes_of, int_of, list_of, named, printable
@@ -85,27 +85,27 @@ class Logs:
 
 
 def look(begun: Beginning, since_ms: int) -> Logs:
-    """Finds where a time begins in each log. Raises DoorClosed if a region does not answer."""
+    """Finds where a time begins in each log. Raises ConnectionLost if a region does not answer."""
     found = Logs([], {})
-    for name, door in begun.doors.items():
-        vector = found.vectors[name] = door.vector()
+    for name, client in begun.clients.items():
+        vector = found.vectors[name] = client.vector()
         if not vector:
             continue
         # Every answer has the floor of the whole log.
-        floor = _Page(door, next(iter(vector)), 0, 1).floor
+        floor = _Page(client, next(iter(vector)), 0, 1).floor
         for origin, end in vector.items():
-            after = _before(door, origin, floor.get(origin, 0), end, since_ms)
+            after = _before(client, origin, floor.get(origin, 0), end, since_ms)
             for reached in range(after, end, _PART_EFFECTS):
                 part_end = min(reached + _PART_EFFECTS, end)
-                found.parts.append(LogRange(name, door.address, origin, reached, part_end))
+                found.parts.append(LogRange(name, client.address, origin, reached, part_end))
     return found
 
 
 class _Page:
     """One answer of CRDT.EFFECTS."""
 
-    def __init__(self, door: Door, origin: int, after: int, count: int) -> None:
-        facts = named(door.call("CRDT.EFFECTS", origin, after, "COUNT", count, "NOFIELDS"))
+    def __init__(self, client: RegionClient, origin: int, after: int, count: int) -> None:
+        facts = named(client.call("CRDT.EFFECTS", origin, after, "COUNT", count, "NOFIELDS"))
         self.events: Final = [named(one) for one in list_of(facts["events"])]
         self.floor: Final[Vector] = vector_of(list_of(facts["log-floor"]))
         after_this = facts["next"]
@@ -113,7 +113,7 @@ class _Page:
         self.next: Final[Optional[int]] = None if after_this is None else int_of(after_this)
 
 
-def _before(door: Door, origin: int, low: int, high: int, since_ms: int) -> int:
+def _before(client: RegionClient, origin: int, low: int, high: int, since_ms: int) -> int:
     """The highest counter in low … high up to which a region applied effects before `since_ms`.
 
     The clock of a region never runs back, so the clocks of an origin's effects ascend with their
@@ -121,7 +121,7 @@ def _before(door: Door, origin: int, low: int, high: int, since_ms: int) -> int:
     """
     while low < high:
         middle = (low + high) // 2
-        events = _Page(door, origin, middle, 1).events
+        events = _Page(client, origin, middle, 1).events
         if not events or int_of(events[0]["clock-ms"]) >= since_ms:
             high = middle
         else:
@@ -141,11 +141,11 @@ def entries(
     They are region, stream, origin, counter, key of the ID, position, and clock in ms.
     """
     options = SourceOptions(given, False)
-    door = Door(part.region, part.address, options)
+    client = RegionClient(part.region, part.address, options)
     after: Optional[int] = part.after
     try:
         while after is not None and after < part.end:
-            page = _Page(door, part.origin, after, min(_PAGE_EFFECTS, part.end - after))
+            page = _Page(client, part.origin, after, min(_PAGE_EFFECTS, part.end - after))
             for event in page.events:
                 counter = _counter(event)
                 if counter > part.end:
@@ -160,10 +160,10 @@ def entries(
                 position, clock_ms = int_of(event["position"]), int_of(event["clock-ms"])
                 yield part.region, stream, part.origin, counter, key, position, clock_ms
             after = page.next
-    except DoorClosed as error:
+    except ConnectionLost as error:
         raise PipelineError(f"{part.region} stopped answering: {error}") from None
     finally:
-        door.close()
+        client.close()
 
 
 def rows(

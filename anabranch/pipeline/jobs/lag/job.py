@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Final, Optional
 from anabranch.pipeline.errors import PipelineError
 from anabranch.pipeline.jobs import folders
 from anabranch.pipeline.jobs.beginning import Beginning, begin, stream_names
-from anabranch.pipeline.jobs.door import DoorClosed
 from anabranch.pipeline.jobs.lag import arrivals
 from anabranch.pipeline.jobs.lag.plots import draw
 from anabranch.pipeline.jobs.lag.redeliveries import Redeliveries, redeliveries
 from anabranch.pipeline.jobs.lag.report import Lag, report
+from anabranch.pipeline.jobs.region_client import ConnectionLost
 from anabranch.pipeline.jobs.report import Report
 from anabranch.pipeline.node_columns import LAST_TIME_MS
 from anabranch.pipeline.options import SourceOptions
@@ -65,19 +65,21 @@ def run(session: SparkSession, options: LagOptions, bar: Bar) -> Report:
     begun = begin(found)
     try:
         # A name that no region knows is an error.
-        streams = stream_names(begun.doors, found.streams)
-        bar.phase(f"finding the last {options.hours:g} h in the logs of {len(begun.doors)} regions")
+        streams = stream_names(begun.clients, found.streams)
+        bar.phase(
+            f"finding the last {options.hours:g} h in the logs of {len(begun.clients)} regions"
+        )
         logs = arrivals.look(begun, int((time.time() - options.hours * 3600) * 1000))
-        bar.phase(f"reading the logs of {len(begun.doors)} regions")
+        bar.phase(f"reading the logs of {len(begun.clients)} regions")
         rows, untold = arrivals.rows(session, logs, given, begun.names)
         rows.persist()
         hours = by_hour(rows).persist()
         again = _redeliveries(begun, streams)
-    except DoorClosed as error:
+    except ConnectionLost as error:
         raise PipelineError(f"{error.name} stopped answering: {error}") from None
     finally:
         begun.close()
-    lag = Lag(list(begun.doors), begun.down, options.hours, untold, again)
+    lag = Lag(list(begun.clients), begun.down, options.hours, untold, again)
     lag.hours = [row.asDict() for row in hours.collect()]
     if options.out is not None:
         bar.phase(f"writing tables and plots to {options.out}")
@@ -102,10 +104,10 @@ def check(options: LagOptions) -> None:
 
 def _redeliveries(begun: Beginning, streams: list[bytes]) -> list[Redeliveries]:
     found: list[Redeliveries] = []
-    for name, door in begun.doors.items():
+    for name, client in begun.clients.items():
         try:
-            found += redeliveries(door, streams)
-        except DoorClosed as error:
+            found += redeliveries(client, streams)
+        except ConnectionLost as error:
             begun.down[name] = f"it stopped answering: {error}"
     return found
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from anabranch.pipeline.errors import PipelineError
-from anabranch.pipeline.jobs.door import Door, NoKey
+from anabranch.pipeline.jobs.region_client import NoKey, RegionClient
 from anabranch.pipeline.resp import named, shown
 
 _PAGE_ENTRIES: Final = 1000
@@ -33,22 +33,22 @@ class Redeliveries:
     most: int
 
 
-def redeliveries(door: Door, streams: list[bytes]) -> list[Redeliveries]:
+def redeliveries(client: RegionClient, streams: list[bytes]) -> list[Redeliveries]:
     """The pending entries of all groups of streams in a region."""
     found: list[Redeliveries] = []
     for stream in streams:
         try:
-            groups = [named(one) for one in door.call("XINFO", "GROUPS", stream)]
+            groups = [named(one) for one in client.call("XINFO", "GROUPS", stream)]
         except NoKey:
             continue
         for group in groups:
-            counts = _delivery_counts(door, stream, group["name"])
+            counts = _delivery_counts(client, stream, group["name"])
             again = [count for count in counts if count > 1]
             found.append(
                 Redeliveries(
                     shown(stream),
                     shown(group["name"]),
-                    door.name,
+                    client.name,
                     int(group["pending"]),
                     len(counts),
                     len(again),
@@ -59,12 +59,12 @@ def redeliveries(door: Door, streams: list[bytes]) -> list[Redeliveries]:
     return found
 
 
-def _delivery_counts(door: Door, stream: bytes, group: bytes) -> list[int]:
+def _delivery_counts(client: RegionClient, stream: bytes, group: bytes) -> list[int]:
     counts: list[int] = []
     start = b"-"
     while len(counts) < PENDING_MAX:
         try:
-            page: list[Any] = door.call("XPENDING", stream, group, start, "+", _PAGE_ENTRIES)
+            page: list[Any] = client.call("XPENDING", stream, group, start, "+", _PAGE_ENTRIES)
         except PipelineError as error:
             if "NOGROUP" in str(error):
                 # The group was destroyed meanwhile.

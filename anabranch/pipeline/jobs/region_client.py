@@ -1,7 +1,7 @@
 """One region as a job asks it.
 
 A connection that breaks ends an observation: what the region had said may not have been on its
-disk. So calls raise DoorClosed, and the caller begins the observation anew.
+disk. So calls raise ConnectionLost, and the caller begins the observation anew.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from anabranch.crdt.vector import Vector
 from anabranch.pipeline.errors import PipelineError
 from anabranch.pipeline.jobs.key_state import KeyState, key_state
 from anabranch.pipeline.options import SourceOptions
-from anabranch.pipeline.regions import LogFacts, Part, info_of, logs_of, matching, refusal, split
+from anabranch.pipeline.regions import LogFacts, LogPart, info_of, logs_of, matching, refusal, split
 from anabranch.pipeline.resp import Connection, RefusedCommand, RegionGone, named
 from anabranch.region.resp.request import Word
 
 _WAIT_MS: Final = 500
 
 
-class DoorClosed(Exception):
+class ConnectionLost(Exception):
     """The connection to the region `name` failed."""
 
     def __init__(self, name: str, reason: str) -> None:
@@ -49,8 +49,8 @@ class Piece:
     size: int
 
 
-class Door:
-    """A region, and the connection to it. All calls raise DoorClosed if it fails."""
+class RegionClient:
+    """A region, and the connection to it. All calls raise ConnectionLost if it fails."""
 
     def __init__(self, name: str, address: tuple[str, int], options: SourceOptions) -> None:
         self.name: Final = name
@@ -73,7 +73,7 @@ class Door:
                     self.address, options.username, options.password(), options.step_s
                 )
             except RegionGone as error:
-                raise DoorClosed(self.name, str(error)) from None
+                raise ConnectionLost(self.name, str(error)) from None
             except RefusedCommand as error:
                 raise PipelineError(
                     f"{self.name or 'the region'} refused the password: {error}"
@@ -87,7 +87,7 @@ class Door:
             return self._connection.call(*words)
         except RegionGone as error:
             self.close()
-            raise DoorClosed(self.name, str(error)) from None
+            raise ConnectionLost(self.name, str(error)) from None
         except RefusedCommand as error:
             if error.is_no_key():
                 raise NoKey from None
@@ -133,7 +133,7 @@ class Door:
 
     def cuts(
         self, stream: bytes, region_id: int, end: int, size: int, after: int = 0
-    ) -> list[Part]:
+    ) -> list[LogPart]:
         """Cuts a range of a region log into parts of about `size` bytes. Raises NoKey."""
         return split(self.call, stream, region_id, after, end, "BYTES", size)
 
