@@ -84,7 +84,7 @@ def comment(source: str) -> list[str]:
     text = (
         f"Written by docs/generate_scenarios.py from {source}; change that, then run `make docs`."
     )
-    return textwrap.wrap(f"<!-- {text} -->", COLUMNS)
+    return textwrap.wrap(f"<!-- {text} -->", COLUMNS, break_on_hyphens=False)
 
 
 def index(titles: dict[str, dict[str, str]]) -> str:
@@ -93,7 +93,7 @@ def index(titles: dict[str, dict[str, str]]) -> str:
     lines += [
         *comment("anabranch/sim/scenarios and anabranch/sim/stories"),
         "",
-        *textwrap.wrap(OF_INDEX, COLUMNS),
+        *textwrap.wrap(OF_INDEX, COLUMNS, break_on_hyphens=False),
         "",
     ]
     for folder, sentence in FOLDERS.items():
