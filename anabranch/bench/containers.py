@@ -13,7 +13,6 @@ import asyncio
 import random
 import sqlite3
 import statistics
-import sys
 import tempfile
 import time
 import tracemalloc
@@ -136,7 +135,3 @@ def main(arguments: Optional[list[str]] = None) -> int:
         spread = f"{min(found):.2f} to {max(found):.2f}"
         say(f"{name:58} {statistics.median(found):8.2f}  ({spread})")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

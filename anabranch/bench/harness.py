@@ -9,6 +9,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from anabranch.cluster.errors import ClusterError, ConnectionFailed
@@ -23,6 +24,7 @@ _TIMES = slice(11, 15)
 PAGE_ENTRIES = 1000
 AGREEMENT_PATIENCE_S = 300.0
 WAIT_PATIENCE_S = 120.0
+_UNCUT_S_MAX = 2.0
 ALARM_WORDS = ("divergence", "fork")
 """INFO fields whose names contain one of these words count events that must never happen."""
 
@@ -183,49 +185,32 @@ def require_no_alarm(figures: Figures, cluster: ProcessCluster) -> None:
 class LinkCuts:
     """Cuts and heals links at random while it is entered, in one direction or both.
 
-    Each cut lasts a random time. All links are healed on leaving.
+    Each cut lasts a random time within `cut_s`. All links are healed on leaving.
     """
 
-    def __init__(
-        self,
-        cluster: ProcessCluster,
-        seed: int,
-        cut_s_max: float = 1.0,
-        pause_s_max: float = 0.5,
-        cut_s_min: float = 0.05,
-    ) -> None:
+    def __init__(self, cluster: ProcessCluster, seed: int, cut_s: tuple[float, float]) -> None:
         self.cuts = 0
         self._cluster = cluster
         self._random = random.Random(seed)
-        self._cut_s_min = cut_s_min
-        self._cut_s_max = cut_s_max
-        self._pause_s_max = pause_s_max
-        self._error: Exception | None = None
+        self._cut_s = cut_s
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="link cuts", daemon=True)
+        self._threads = ThreadPoolExecutor(1, "link cuts")
 
     def __enter__(self) -> LinkCuts:
-        self._thread.start()
+        self._work = self._threads.submit(self._cut_and_heal)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        self._thread.join()
+        self._threads.shutdown()
         for one in self._cluster.running():
             for peer in self._cluster.regions:
                 if peer != one.name:
                     _link(self._cluster, one.name, peer, "UP")
-        if self._error is not None:
-            raise self._error
-
-    def _run(self) -> None:
-        try:
-            self._cut_and_heal()
-        except Exception as error:
-            self._error = error
+        self._work.result()
 
     def _cut_and_heal(self) -> None:
-        while not self._stop.wait(self._random.uniform(0.05, self._pause_s_max)):
+        while not self._stop.wait(self._random.uniform(0.05, _UNCUT_S_MAX)):
             receiver, sender = self._random.sample(sorted(self._cluster.regions), 2)
             links = (
                 [(receiver, sender)]
@@ -237,7 +222,7 @@ class LinkCuts:
                     (a, b) for a in self._cluster.regions for b in self._cluster.regions if a != b
                 ]
             self.cuts += sum(_link(self._cluster, a, b, "DOWN") for a, b in links)
-            self._stop.wait(self._random.uniform(self._cut_s_min, self._cut_s_max))
+            self._stop.wait(self._random.uniform(*self._cut_s))
             for a, b in links:
                 _link(self._cluster, a, b, "UP")
 

@@ -13,7 +13,6 @@ import argparse
 import os
 import random
 import socket
-import sys
 import time
 from collections import Counter
 
@@ -94,38 +93,12 @@ _COMMANDS: list[list[bytes]] = [
     ]
 ]
 _NUMBERS = [
-    b"-1",
-    b"0",
-    b"00",
-    b"1",
-    b"2",
-    b"10",
-    b"1048577",
-    b"99999999",
-    b"2147483648",
-    b"-9223372036854775808",
-    b"9223372036854775808",
-    b"1e3",
-    b"",
+    *b"-1 0 00 1 2 10 1048577 99999999 2147483648 1e3".split(),
+    *(b"-9223372036854775808", b"9223372036854775808", b""),
 ]
 _NOISE = [
-    b"\r",
-    b"\n",
-    b"\r\n",
-    b"$",
-    b"*",
-    b":",
-    b"+",
-    b"-",
-    b"\0",
-    b"\xff",
-    b'"',
-    b"'",
-    b"*3\r\n",
-    b"$5\r\n",
-    b"*-1\r\n",
-    b"(",
-    b"~1\r\n",
+    *(b"\r", b"\n", b"\r\n", b"$", b"*", b":", b"+", b"-", b"\0", b"\xff", b'"', b"'", b"("),
+    *(b"*3\r\n", b"$5\r\n", b"*-1\r\n", b"~1\r\n"),
 ]
 
 
@@ -287,7 +260,3 @@ def main(arguments: list[str] | None = None) -> int:
     if given.pure:
         os.environ["ANABRANCH_PURE"] = "1"
     return attack(given.mutations, given.seed, GROWTH_MAX).finish()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

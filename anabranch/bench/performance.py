@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import time
 from collections.abc import Callable
 from datetime import date
@@ -155,7 +154,3 @@ def _listed(rows: list[TableRow]) -> int:
     for row in rows:
         say(f"{row.name:<22} {row.goal:>11} {row.unit:<15} {row.text}")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

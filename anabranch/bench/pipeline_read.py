@@ -312,7 +312,3 @@ def main(arguments: list[str] | None = None) -> int:
             comparison.require("Spark Parquet", "XRANGE loop", 1)
         comparison.require("fetch and decode", "XRANGE loop", 2)
     return figures.finish()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -117,7 +117,3 @@ def main(arguments: Optional[list[str]] = None) -> int:
     for line in lines_of(grown, count):
         say(line)
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -16,7 +16,6 @@ import contextlib
 import os
 import select
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -233,7 +232,3 @@ def _workload(row: str, scale: float) -> Optional[Workload]:
     if row in grown:
         return growth_workload(*grown[row], scale)
     return workloads(scale).get(row)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

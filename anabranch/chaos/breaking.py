@@ -28,6 +28,7 @@ _TOXICS: Final = {
 }
 # The server may die when these are removed from open connections: the connections are closed first.
 _CLOSED_FIRST: Final = ("slow close", "reset", "timeout", "limited data")
+_CUTS: Final = ("cut", "one-way cut")
 _WATCH_S: Final = 0.2
 # A kill waits for so long for the next acknowledged add.
 _ACKNOWLEDGEMENT_S: Final = 0.5
@@ -122,10 +123,8 @@ class Breaker(threading.Thread):
         api = self._regions.toxiproxy.api
         sender, receiver = fault.regions
         name = self._regions.proxy(sender, receiver)
-        if fault.kind in ("cut", "one-way cut"):
-            api.enable(name, False)
-            if fault.kind == "cut":
-                api.enable(self._regions.proxy(receiver, sender), False)
+        if fault.kind in _CUTS:
+            self._enable(fault, False)
             return
         kind = _TOXICS[fault.kind]
         api.add(name, Toxic("chaos", kind, DOWNSTREAM, fault.values))
@@ -143,14 +142,18 @@ class Breaker(threading.Thread):
             client.call("CRDT.LINK", sender, "DOWN")
             client.call("CRDT.LINK", sender, "UP")
 
+    def _enable(self, fault: Fault, is_open: bool) -> None:
+        """Opens or closes the proxies of a cut."""
+        sender, receiver = fault.regions
+        for pair in ((sender, receiver), (receiver, sender))[: 2 if fault.kind == "cut" else 1]:
+            self._regions.toxiproxy.api.enable(self._regions.proxy(*pair), is_open)
+
     def _mend_link(self, fault: Fault) -> None:
         api = self._regions.toxiproxy.api
         sender, receiver = fault.regions
         name = self._regions.proxy(sender, receiver)
-        if fault.kind in ("cut", "one-way cut"):
-            api.enable(name, True)
-            if fault.kind == "cut":
-                api.enable(self._regions.proxy(receiver, sender), True)
+        if fault.kind in _CUTS:
+            self._enable(fault, True)
         elif fault.kind in _CLOSED_FIRST:
             api.clean(name)
         elif api.proxy(name).toxic("chaos") is not None:

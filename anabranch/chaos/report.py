@@ -74,10 +74,7 @@ def text(outcome: Outcome) -> str:
     lines = [f"  {name}: {value}" for name, value in figures(outcome).items()]
     lines += [f"  note: {note}" for note in outcome.notes]
     for judge, found in outcome.violations.items():
-        lines.append(f"  {judge}: {len(found)}")
-        lines += [f"    {line}" for line in found[:SHOWN_MAX]]
-        if len(found) > SHOWN_MAX:
-            lines.append(f"    and {len(found) - SHOWN_MAX} more")
+        lines += [f"  {judge}: {len(found)}", *(f"    {line}" for line in _first(found))]
     return "\n".join(lines)
 
 
@@ -131,7 +128,8 @@ def _page(outcome: Outcome, drawn: str) -> str:
         for name, value in {"command": outcome.command, **figures(outcome)}.items()
     )
     judged = "".join(
-        f"<tr><th>{escape(judge)}</th><td>{len(found)}</td><td>{_listed(found)}</td></tr>"
+        f"<tr><th>{escape(judge)}</th><td>{len(found)}</td>"
+        f"<td>{'<br>'.join(map(escape, _first(found)))}</td></tr>"
         for judge, found in outcome.violations.items()
     )
     struck = "".join(
@@ -158,8 +156,7 @@ th {{ text-align: left; padding-right: 1em; vertical-align: top; }}
 """
 
 
-def _listed(found: list[str]) -> str:
-    shown = [escape(line) for line in found[:SHOWN_MAX]]
-    if len(found) > SHOWN_MAX:
-        shown.append(f"and {len(found) - SHOWN_MAX} more")
-    return "<br>".join(shown)
+def _first(found: list[str]) -> list[str]:
+    """The first violations, and how many more there are."""
+    more = [f"and {len(found) - SHOWN_MAX} more"] if len(found) > SHOWN_MAX else []
+    return [*found[:SHOWN_MAX], *more]

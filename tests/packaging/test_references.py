@@ -29,7 +29,6 @@ ALLOWED = {
     # Patterns of names.
     "planted/NN-name.patch": "NN stands for a number, name for words",
     "sim/mutants/planted/NN-name.patch": "NN stands for a number, name for words",
-    "python -m anabranch.bench.acceptance.NAME": "NAME stands for a program",
     # Commands of Redis that are not served.
     "XDELEX": "said to be missing",
     "XACKDEL": "said to be missing",

@@ -1,7 +1,7 @@
 """The acceptance criteria of the first issue as programs.
 
 ``anabranch bench acceptance.NAME`` runs one of them in a checkout, with the build to which that
-``anabranch`` belongs. (``python -m anabranch.bench.acceptance.NAME`` in a checkout runs the
+``anabranch`` belongs. (``python -m anabranch bench acceptance.NAME`` in a checkout runs the
 interpreted modules of the source tree.) Each program starts regions on loopback with `anabranch
 serve`, prints their build, its figures and its requirements, ends the processes by their ids, and
 exits with 1 if a requirement is not met. Small versions of the programs, without time limits, run
@@ -15,9 +15,8 @@ Reading order:
 - `malformed_messages`: malformed bytes and messages, for the next one.
 - `malformed_peers`: malformed messages at the port where regions meet.
 - `spark_cluster`: a standalone Spark and the driver of a query, for the programs that need them.
-- `spark_sink_query`: the streaming query of the next one, in a process of its own.
+- `spark_queries`: the streaming queries of the next ones, each in a process of its own.
 - `spark_sink`: the Spark sink while executors, drivers and a region are killed.
-- `spark_stream_query`: the streaming query of the next one, in a process of its own.
 - `spark_stream`: the Spark source while links are cut, and drivers and workers are killed.
 - `console`: the console in a real Chromium: first paint, live updates, idle cost.
 - `watched_rate`: adds to a region that the console watches, beside one that nobody watches.

@@ -16,11 +16,11 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from anabranch import build
-from anabranch.bench.harness import Figures, cpu_times, percentile, start_all, wait_for
+from anabranch.bench.harness import Figures, percentile, start_all, wait_for
+from anabranch.bench.table.servers import cpu_s
 from anabranch.cluster.client import RespClient
 from anabranch.cluster.ports import HOST
 from anabranch.cluster.processes import end
@@ -76,11 +76,6 @@ def _answers() -> bool:
     except OSError:
         return False
     return True
-
-
-def cpu_s(pid: int) -> float:
-    """Processor time of a process so far, in seconds."""
-    return sum(cpu_times(Path(f"/proc/{pid}"))[:2])
 
 
 def paints(figures: Figures, browser: Any, key: str, limit_ms: float | None) -> None:

@@ -12,14 +12,13 @@ import argparse
 import random
 import shutil
 import subprocess
-import sys
-import time
 from collections import Counter
 from pathlib import Path
 
 from anabranch import build
 from anabranch.bench.harness import Figures, show_build, wait_for
 from anabranch.cluster.errors import ClusterError, ConnectionFailed
+from anabranch.cluster.processes import wait_until
 from anabranch.cluster.regions import ProcessCluster, RegionProcess
 
 US, PEERS = "us", ("eu", "ap")
@@ -125,13 +124,14 @@ class Trials:
             wrong = [one for one, fields in entries.items() if truth[key].get(one) != fields]
             if wrong:
                 self.fail(f"{what}: served only what peers hold", (key, wrong[:3]))
-        deadline = time.monotonic() + 60
-        while region.digest() != eu.digest() or region.info()["crdt_state"] != "serving":
-            if time.monotonic() > deadline:
-                self.fail(f"{what}: equal to its peers", region.info().get("crdt_state"))
-                return
-            time.sleep(0.05)
-        self.outcomes[outcome] += 1
+
+        def is_recovered() -> bool:
+            return region.digest() == eu.digest() and region.info()["crdt_state"] == "serving"
+
+        if wait_until(is_recovered, 60.0, 0.05):
+            self.outcomes[outcome] += 1
+        else:
+            self.fail(f"{what}: equal to its peers", region.info().get("crdt_state"))
 
 
 def try_all(flips: int, cuts: int, seed: int, is_alone: bool, entries: int = 2000) -> Figures:
@@ -180,7 +180,3 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--alone", action="store_true", help="without peers")
     given = parser.parse_args(arguments)
     return try_all(given.flips, given.cuts, given.seed, given.alone).finish()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

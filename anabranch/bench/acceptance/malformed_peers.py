@@ -15,7 +15,6 @@ import itertools
 import os
 import random
 import re
-import sys
 import threading
 import time
 from collections import Counter
@@ -372,7 +371,3 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args(arguments)
     return attack(given.messages, given.seed, GROWTH_MAX).finish()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

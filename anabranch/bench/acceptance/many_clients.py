@@ -11,7 +11,6 @@ import argparse
 import resource
 import selectors
 import socket
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -283,7 +282,3 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--steps", type=int, default=100, help="bytes of those byte by byte")
     given = parser.parse_args(arguments)
     return run(given.idle, given.slow, given.steps, limits=True).finish()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -25,6 +25,7 @@ from anabranch.cluster.signals import signals_wait
 START_S: Final = 300.0
 STOP_S: Final = 10.0
 _PYTHON_WORKER: Final = "pyspark.daemon"
+_QUERIES: Final = Path(__file__).with_name("spark_queries.py")
 
 
 def children(process_id: int) -> list[int]:
@@ -155,9 +156,9 @@ class SparkCluster:
 
 
 class Driver:
-    """The process with a query. `query` is its program, `given` what the program takes."""
+    """The process with a query of `spark_queries`. `query` is its name, `given` what it takes."""
 
-    def __init__(self, query: Path, given: dict[str, str], log: Path) -> None:
+    def __init__(self, query: str, given: dict[str, str], log: Path) -> None:
         self.checkpoint = Path(given["checkpoint"])
         self._query = query
         self._given = given
@@ -166,7 +167,7 @@ class Driver:
 
     def start(self) -> None:
         """Starts the driver in a group of its own, with its JVM."""
-        line = [sys.executable, str(self._query), json.dumps(self._given)]
+        line = [sys.executable, str(_QUERIES), self._query, json.dumps(self._given)]
         self._process = spawn(line, self._log, spark_environment(), start_new_session=True)
 
     @contextmanager

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -25,7 +24,6 @@ from anabranch.cluster.errors import ClusterError
 from anabranch.cluster.regions import ProcessCluster
 
 KEY: Final = "numbers"
-QUERY: Final = Path(__file__).with_name("spark_sink_query.py")
 # In the order in which they are struck, again and again.
 KINDS: Final = ("python worker", "executor", "driver", "region")
 
@@ -108,7 +106,7 @@ def run(rows: int, batch_rows: int, seed: int, kills: int, patience_s: float) ->
                 "batch_rows": str(batch_rows),
                 "options": json.dumps(options),
             }
-            driver = Driver(QUERY, given, directory / "driver.log")
+            driver = Driver("sink", given, directory / "driver.log")
             disorder = Disorder(regions, spark, driver, seed)
             with driver.running():
                 _disturb(regions, driver, disorder, rows, kills, begun_s + patience_s)
@@ -170,7 +168,3 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--patience", type=float, default=3000.0, help="seconds for the query")
     given = parser.parse_args(arguments)
     return run(given.rows, given.batch_rows, given.seed, given.kills, given.patience).finish()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import sys
 import tempfile
 import threading
 import time
@@ -23,7 +22,6 @@ from anabranch.bench.harness import Figures, LinkCuts, require_agreement, start_
 from anabranch.cluster.regions import ProcessCluster, RegionProcess
 
 KEY: Final = "numbers"
-QUERY: Final = Path(__file__).with_name("spark_stream_query.py")
 PIPELINE: Final = 200
 # In the order in which they are struck, again and again.
 KINDS: Final = ("driver", "python worker")
@@ -107,10 +105,10 @@ def run(entries: int, seconds: float, kills: int, seed: int, patience_s: float) 
             "end": str(directory / "end"),
             "result": str(directory / "result.json"),
         }
-        driver = Driver(QUERY, given, directory / "driver.log")
+        driver = Driver("stream", given, directory / "driver.log")
         load = Load(regions, entries, seconds)
         with driver.running():
-            with LinkCuts(regions, seed, CUT_S[1], 2.0, CUT_S[0]) as chaos:
+            with LinkCuts(regions, seed, CUT_S) as chaos:
                 load.start()
                 _disturb(driver, load, killed, entries, kills, chance)
             figures.show("entries added", load.written, f"in {time.monotonic() - begun_s:.1f} s")
@@ -167,7 +165,3 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--patience", type=float, default=1200.0, help="seconds for the last rows")
     given = parser.parse_args(arguments)
     return run(given.entries, given.seconds, given.kills, given.seed, given.patience).finish()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import statistics
-import sys
 import time
 import urllib.request
 
@@ -105,7 +104,3 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=20.0, help="how long commits are counted")
     given = parser.parse_args(arguments)
     return measure(given.probes, given.load, given.seconds, LIMIT_MS).finish()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

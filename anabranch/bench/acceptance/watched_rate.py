@@ -23,7 +23,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -314,7 +313,3 @@ def main(arguments: list[str] | None = None) -> int:
     figures = Figures("XADDs per second, watched and not")
     compare(figures, given.runs, given.regions, given.without, RATIO_LEAST, given.explain_s)
     return figures.finish()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

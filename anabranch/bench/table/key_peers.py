@@ -8,7 +8,7 @@ from typing import Final
 from anabranch.bench.harness import percentile
 from anabranch.bench.table.delay import PROBE_PAUSE_S, probe
 from anabranch.bench.table.memory import KEYS, add_keys
-from anabranch.bench.table.peers import EU, FLAGS, PATIENCE_S, await_started, await_total, total
+from anabranch.bench.table.peers import EU, FLAGS, PATIENCE_S, caught_up
 from anabranch.bench.table.servers import US, RegionServer
 from anabranch.bench.table.values import Measured, Run, Values
 from anabranch.cluster.regions import ProcessCluster
@@ -53,12 +53,5 @@ def _merged(cluster: ProcessCluster, keys: int) -> Values:
     cluster.stop(EU)
     for _ in range(ADDS_A_KEY):
         add_keys(writer, keys)
-    goal = total(cluster[US])
-    writer.await_quiet()
-    goal = max(goal, total(cluster[US]))
-    cluster.start(EU, wait=False)
-    had = await_started(cluster[EU])
-    begun = time.monotonic()
-    await_total(cluster[EU], goal)
-    rate = (goal - had) / (time.monotonic() - begun)
-    return Values([rate], note=f"{goal - had:,} adds to {keys:,} keys")
+    adds, rate = caught_up(cluster)
+    return Values([rate], note=f"{adds:,} adds to {keys:,} keys")

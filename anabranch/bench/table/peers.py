@@ -6,12 +6,13 @@ import time
 from typing import Final
 
 from anabranch.answers import vector_of
+from anabranch.bench.harness import wait_for
 from anabranch.bench.table.client import Traffic, drive
 from anabranch.bench.table.memory import add_entries
 from anabranch.bench.table.servers import US, RegionServer, cpu_s
 from anabranch.bench.table.values import Cost, Measured, Run, Values
 from anabranch.bench.table.workloads import CLIENTS, VALUE
-from anabranch.cluster.errors import ClusterError, ConnectionFailed
+from anabranch.cluster.errors import ConnectionFailed
 from anabranch.cluster.regions import ProcessCluster, RegionProcess
 from anabranch.region.resp.request import command
 
@@ -30,12 +31,12 @@ def total(region: RegionProcess) -> int:
 
 def await_total(region: RegionProcess, goal: int) -> None:
     """Waits until a region has so many effects on disk."""
-    give_up = time.monotonic() + PATIENCE_S
     with region.connect(PATIENCE_S) as client:
-        while sum(vector_of(client.ask("CRDT.VECTOR")).values()) < goal:
-            if time.monotonic() > give_up:
-                raise ClusterError(f"{region.name} does not catch up within {PATIENCE_S} s")
-            time.sleep(0.01)
+        wait_for(
+            lambda: sum(vector_of(client.ask("CRDT.VECTOR")).values()) >= goal,
+            f"the effects that {region.name} lacks",
+            PATIENCE_S,
+        )
 
 
 def await_started(region: RegionProcess) -> int:
@@ -48,6 +49,18 @@ def await_started(region: RegionProcess) -> int:
             if time.monotonic() > give_up or not region.running:
                 raise
             time.sleep(0.002)
+
+
+def caught_up(cluster: ProcessCluster) -> tuple[int, float]:
+    """Starts eu; returns how many effects of us it lacked, and how many a second it merged."""
+    goal = total(cluster[US])
+    RegionServer(cluster=cluster).await_quiet()
+    goal = max(goal, total(cluster[US]))
+    cluster.start(EU, wait=False)
+    had = await_started(cluster[EU])
+    begun = time.monotonic()
+    await_total(cluster[EU], goal)
+    return goal - had, (goal - had) / (time.monotonic() - begun)
 
 
 def measure(run: Run) -> Measured:
@@ -95,14 +108,7 @@ def _catching_up(run: Run) -> Values:
         for _ in range(min(run.rounds, 3)):
             cluster.stop(EU)
             add_entries(RegionServer(cluster=cluster), entries)
-            goal = total(cluster[US])
-            RegionServer(cluster=cluster).await_quiet()
-            goal = max(goal, total(cluster[US]))
-            cluster.start(EU, wait=False)
-            had = await_started(cluster[EU])
-            begun = time.monotonic()
-            await_total(cluster[EU], goal)
-            found.values.append((goal - had) / (time.monotonic() - begun))
+            found.values.append(caught_up(cluster)[1])
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import tempfile
@@ -16,7 +17,7 @@ from anabranch.bench.harness import cpu_times, wait_for
 from anabranch.cluster.client import RespClient
 from anabranch.cluster.errors import ClusterError, ConnectionFailed
 from anabranch.cluster.ports import HOST, free_ports
-from anabranch.cluster.processes import end, wait_until
+from anabranch.cluster.processes import end, spawn, wait_until
 from anabranch.cluster.regions import ProcessCluster
 from anabranch.cluster.signals import signals_wait
 from anabranch.region.resp.request import Word
@@ -134,9 +135,7 @@ class RedisServer(Server):
 
     def start(self) -> None:
         with signals_wait():
-            self._process = subprocess.Popen(
-                self._line, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
-            )
+            self._process = spawn(self._line, Path(os.devnull))
 
     def stop(self) -> None:
         if self._process is not None:

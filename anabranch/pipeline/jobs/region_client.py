@@ -131,11 +131,9 @@ class RegionClient:
         except NoKey:
             return []
 
-    def cuts(
-        self, stream: bytes, region_id: int, end: int, size: int, after: int = 0
-    ) -> list[LogPart]:
-        """Cuts a range of a region log into parts of about `size` bytes. Raises NoKey."""
-        return split(self.call, stream, region_id, after, end, "BYTES", size)
+    def cuts(self, stream: bytes, region_id: int, end: int, size: int) -> list[LogPart]:
+        """Cuts a region log into parts of about `size` bytes. Raises NoKey."""
+        return split(self.call, stream, region_id, 0, end, "BYTES", size)
 
     def state(self, stream: bytes, with_removals: bool = False) -> KeyState:
         """The state of a stream beside its entries, also if a deadline hides it.

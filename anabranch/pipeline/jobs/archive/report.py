@@ -106,17 +106,5 @@ def _facts(run: Archived, faults: list[str], size: int) -> dict[str, Any]:
         "offsets": run.reached,
         "is_proof": run.is_proof,
         "gone_streams": run.gone,
-        "logs": [
-            {
-                "stream": log.stream,
-                "region": log.region,
-                "entries": log.entries,
-                "field_bytes": log.size,
-                "gone_since": log.alone,
-                "missing": log.missing,
-                "twice": log.twice,
-                "differ": log.differ,
-            }
-            for log in run.logs
-        ],
+        "logs": [log.facts(gone_since=log.alone, missing=log.missing) for log in run.logs],
     }

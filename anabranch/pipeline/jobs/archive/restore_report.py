@@ -55,18 +55,7 @@ def report(run: Restored) -> Report:
         "entries": entries,
         "restored_before": run.before,
         "targets": run.targets,
-        "logs": [
-            {
-                "stream": log.stream,
-                "region": log.region,
-                "entries": log.entries,
-                "field_bytes": log.size,
-                "missing": log.alone,
-                "twice": log.twice,
-                "differ": log.differ,
-            }
-            for log in run.logs
-        ],
+        "logs": [log.facts(missing=log.alone) for log in run.logs],
     }
     return Report(not faults, lines, [table] if rows else [], facts)
 

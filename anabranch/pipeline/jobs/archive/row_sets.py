@@ -37,6 +37,11 @@ class LogComparison:
     alone: int
     differ: int
 
+    def facts(self, **more: int) -> dict[str, Any]:
+        """What a report tells of it as JSON; `more` are missing entries and the like."""
+        names = ("stream", "region", "entries", "twice", "differ")
+        return {**{name: getattr(self, name) for name in names}, "field_bytes": self.size, **more}
+
 
 def hashed(frame: DataFrame, fields: Column) -> DataFrame:
     """The identity of each row, the hash of its `id` and `fields`, and the bytes of the fields.

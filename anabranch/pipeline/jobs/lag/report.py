@@ -11,6 +11,11 @@ from anabranch.pipeline.jobs.report import Report, Table, listed
 from anabranch.plural import counted
 
 _SHOWN_MAX: Final = 50
+# Columns of numbers in the table by hour.
+_NUMBERS: Final = (
+    *("entries", "arrived", "skipped", "below_max_ms"),
+    *("lag_p50_ms", "lag_p99_ms", "lag_max_ms"),
+)
 
 
 @dataclass
@@ -63,18 +68,7 @@ def _tables(lag: Lag) -> list[Table]:
                 row["stream"],
                 f"{row['origin']} → {row['region']}",
                 hour_text(row["hour"]),
-                *(
-                    "" if row[column] is None else str(row[column])
-                    for column in (
-                        "entries",
-                        "arrived",
-                        "skipped",
-                        "below_max_ms",
-                        "lag_p50_ms",
-                        "lag_p99_ms",
-                        "lag_max_ms",
-                    )
-                ),
+                *("" if row[column] is None else str(row[column]) for column in _NUMBERS),
             ]
             for row in sorted(lag.hours, key=lambda row: -row["skipped"])[:_SHOWN_MAX]
         ]
@@ -86,18 +80,8 @@ def _tables(lag: Lag) -> list[Table]:
         tables.append(Table(title, heads, rows, frozenset(range(3, 10))))
     again = [one for one in lag.redeliveries if one.redelivered]
     if again:
-        rows = [
-            [
-                one.stream,
-                one.group,
-                one.region,
-                str(one.pending),
-                str(one.redelivered),
-                str(one.deliveries),
-                str(one.most),
-            ]
-            for one in again[:_SHOWN_MAX]
-        ]
+        columns = ("stream", "group", "region", "pending", "redelivered", "deliveries", "most")
+        rows = [[str(getattr(one, name)) for name in columns] for one in again[:_SHOWN_MAX]]
         heads = ["stream", "group", "region", "pending", "redelivered", "again", "most"]
         tables.append(
             Table("Pending entries that were redelivered", heads, rows, frozenset(range(3, 7)))
