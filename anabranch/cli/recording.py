@@ -94,7 +94,7 @@ def _try_file(out: Path) -> None:
 
 
 def _read_lines(prompt: Prompt, proxies: Proxies) -> None:
-    from anabranch.sim.scenario.session import Refused
+    from anabranch.sim.scenario.refusals import Refused
 
     is_terminal = sys.stdin.isatty()
     while not prompt.done:

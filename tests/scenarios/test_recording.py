@@ -31,7 +31,8 @@ from anabranch.sim.scenario.live import Endpoint, LiveCluster
 from anabranch.sim.scenario.parser import load
 from anabranch.sim.scenario.prompt import Prompt
 from anabranch.sim.scenario.proxies import HOST, Proxies
-from anabranch.sim.scenario.session import COMMAND_BYTES_MAX, Blocked, Refused, Session
+from anabranch.sim.scenario.refusals import COMMAND_BYTES_MAX, Refused
+from anabranch.sim.scenario.session import Blocked, Session
 from anabranch.sim.scenario.transcript import written_reply
 from anabranch.sim.scenario.virtual import run_virtually
 from tests.support.cluster import child_env

@@ -8,7 +8,8 @@ from typing import Final
 
 from anabranch.region.resp.decoder import DecodedReply, ErrorText
 from anabranch.sim.scenario.cells import words_of
-from anabranch.sim.scenario.session import Blocked, Refused, Session
+from anabranch.sim.scenario.refusals import Refused
+from anabranch.sim.scenario.session import Blocked, Session
 
 HELP: Final = """\
 us> XADD orders * item book    a command to region us

@@ -18,7 +18,8 @@ from anabranch.region.resp.decoder import DecodedReply, ErrorText
 from anabranch.region.resp.parser import ProtocolError, RequestParser
 from anabranch.sim.scenario.model import CLIENT_MAX
 from anabranch.sim.scenario.prompt import FIRST_PORT_LABEL
-from anabranch.sim.scenario.session import COMMAND_BYTES_MAX, Blocked, Refused, Session
+from anabranch.sim.scenario.refusals import COMMAND_BYTES_MAX, Refused
+from anabranch.sim.scenario.session import Blocked, Session
 
 HOST: Final = "127.0.0.1"
 _LOOK_S: Final = 0.01

@@ -21,6 +21,7 @@ from anabranch.sim.scenario.admins import ANSWER_PATIENCE_S
 from anabranch.sim.scenario.cluster import Ticket
 from anabranch.sim.scenario.live import MODE_SETTING, LiveCluster
 from anabranch.sim.scenario.model import CLIENT_MAX, Call, Cut, Heal, Scenario, Sync, connection
+from anabranch.sim.scenario.refusals import Refused, check_words
 from anabranch.sim.scenario.runner import Run
 from anabranch.sim.scenario.transcript import (
     Act,
@@ -38,8 +39,6 @@ from anabranch.sim.world.environment import EPOCH_MS
 _APART_S: Final = 0.002
 # How long an act waits for the answers that it brings to commands that wait.
 _ANSWER_S: Final = 0.02
-# A command in a cell has at most so many bytes.
-COMMAND_BYTES_MAX: Final = 64 << 10
 # Settings that change replies; values other than the defaults go into the header.
 _SETTINGS: Final = (
     "stream-node-max-entries",
@@ -53,28 +52,9 @@ _CLOCK_READINGS: Final = 20
 # Clocks that differ by less are taken as equal.
 _CLOCKS_EQUAL_MS: Final = 20
 
-_USE_DIRECTIVES: Final = "type sync, cut or heal at the recorder instead"
-_REFUSED: Final[dict[bytes, str]] = {
-    b"CRDT.LINK": _USE_DIRECTIVES,
-    b"CRDT.SYNC": _USE_DIRECTIVES,
-    b"WAIT": "links are closed but in Sync rows, so it would only time out",
-    b"CRDT.WAIT": "links are closed but in Sync rows, so it would only time out",
-    b"CRDT.MEMBER": "it cannot be taken back",
-    b"SHUTDOWN": "the region would end",
-    b"DEBUG": "its effects cannot be repeated",
-    b"MONITOR": "its replies have no end",
-    b"HELLO": "scenarios speak RESP2",
-    b"QUIT": "hang up instead",
-}
-# Subcommands of CLIENT that leave other connections, and the order of replies, alone.
-_HARMLESS: Final = frozenset(b"SETINFO SETNAME GETNAME ID INFO LIST NO-EVICT NO-TOUCH".split())
 # Commands after which the time that passes matters.
 _TIMED: Final = frozenset(b"EXPIRE PEXPIRE EXPIREAT PEXPIREAT XCLAIM XAUTOCLAIM".split())
 _ABSOLUTE: Final = re.compile(rb"\d{12,}(-\d+|-\*)?")
-
-
-class Refused(Exception):
-    """A command or an act that a scenario cannot hold; the text says why."""
 
 
 class Blocked:
@@ -310,23 +290,11 @@ class Session:
     # -- checks and time
 
     def _check(self, whose: int, client: int, words: Words) -> None:
-        name = words[0].upper()
-        shown = words[0].decode("utf-8", "backslashreplace")
         if not 0 <= client <= CLIENT_MAX:
             raise Refused(f"a client's label is a number up to {CLIENT_MAX}")
         if whose in self._waiting:
             raise Refused("this client waits for an answer; use another client")
-        if not re.fullmatch(rb"[A-Za-z][\w.-]*", words[0]):
-            raise Refused(f"a cell cannot hold a command called {shown!r}")
-        if name in _REFUSED:
-            raise Refused(f"a scenario cannot hold {shown}: {_REFUSED[name]}")
-        if name == b"CLIENT" and len(words) > 1 and words[1].upper() not in _HARMLESS:
-            raise Refused("a scenario cannot hold this form of CLIENT: it acts on connections")
-        size = sum(map(len, words))
-        if size > COMMAND_BYTES_MAX:
-            raise Refused(
-                f"a cell holds a command of at most {COMMAND_BYTES_MAX} bytes, this one has {size}"
-            )
+        check_words(words)
 
     def _note_kinds(self, words: Words) -> None:
         name = words[0].upper()
