@@ -26,10 +26,9 @@ Reading order:
 - `recording`: records what the clients of a simulated run sent.
 - `writing`: writes a simulated run as a scenario file.
 - `transcript`: writes a recorded session as a scenario file.
-- `refusals`: the commands that a recorded scenario cannot hold.
-- `session`: a session on a live cluster, recorded act by act.
+- `effect_commands`: the commands that repeat effects and local records of a region.
+- `session`: a session on a live cluster, recorded from the effect logs of its regions.
 - `prompt`: the lines that a user types into a recorder.
-- `proxies`: ports at which clients reach the regions of a recorded session.
 - `__main__`: runs scenario files without the command line of anabranch.
 """
 

@@ -16,6 +16,7 @@ from anabranch.cluster.client import RespClient
 from anabranch.cluster.errors import ClusterError, ConnectionFailed
 from anabranch.cluster.regions import ProcessCluster
 from anabranch.region.resp.decoder import DecodedReply
+from anabranch.region.resp.request import Word
 from anabranch.sim.plan import Fault, Link
 from anabranch.sim.scenario.admins import ANSWER_PATIENCE_S, Admins, Endpoint
 from anabranch.sim.scenario.cluster import Ticket
@@ -318,7 +319,7 @@ class LiveCluster:
         if self._scenario is not None:
             self._set_up(region)
 
-    def ask(self, region: int, *argv: str) -> DecodedReply:
+    def ask(self, region: int, *argv: Word) -> DecodedReply:
         """The reply to a command on the runner's own connection."""
         return self._admins.call(region, *argv)
 
