@@ -264,7 +264,10 @@ def test_every_kind_of_command(recorded: Recorded, tmp_path: Path) -> None:
         (f"{group} 3 STREAMS k >", f"`{group} 3 STREAMS k >` → [{ids[0]}, {ids[1]}, {ids[2]}]"),
         (f"{group} 1 NOACK STREAMS k >", f"`{group} 1 NOACK STREAMS k >` → [{ids[3]}]"),
         (f"XCLAIM k g bob 0 {ids[1]}", f"`XCLAIM k g bob 0 {ids[1]} RETRYCOUNT 2 FORCE`"),
-        (f"XCLAIM k h eve 0 {ids[0]} LASTID {ids[2]}", f"`XCLAIM k h eve 0 0-0 LASTID {ids[2]}`"),
+        (
+            f"XCLAIM k h eve 0 {ids[0]} LASTID {ids[2]}",
+            f"`XCLAIM k h nobody 0 0-0 LASTID {ids[2]}`",
+        ),
         (f"XACK k g {ids[0]}", f"`XACK k g {ids[0]}`"),
         ("XGROUP DELCONSUMER k g bob", "`XGROUP DELCONSUMER k g bob`"),
         (f"XGROUP SETID k g {ids[3]}", f"`XGROUP SETID k g {ids[3]}`"),

@@ -14,12 +14,14 @@ from typing import Final
 from anabranch.crdt.vector import Dot
 from anabranch.sim.history import Words
 from anabranch.sim.scenario.expectation import SEQ_STEP
-from anabranch.study.history.events import OBSERVED_REMOVES, REMOVALS, Event
+from anabranch.study.history.events import REMOVALS, Event
 
 # A generated ID has about the time of the row that holds its add.
 _NEAR_MS: Final = 60_000
 # An ID or a deadline from here on names a point in time, not a small number of a user.
 _POINT_IN_TIME_MS: Final = 10**11
+# The consumer of a command that needs one.
+_NOBODY: Final = "nobody"
 
 Repeated = list[tuple[Words, str]]
 """Commands, each with the reply that it is to have; empty: any reply but an error."""
@@ -40,11 +42,8 @@ class RegionState:
         self.is_strict: Final = is_strict
         self.is_timed = False
         self.is_absolute = False
-        # key → dot → ID of the entries; (key, group) → the consumers.
+        # key → dot → ID of the entries.
         self.entries: Final[dict[str, dict[Dot, str]]] = {}
-        self.consumers: Final[dict[tuple[str, str], dict[str, None]]] = {}
-        # (key, group) → ID to which XCLAIM raised the floor before it made its consumer.
-        self.raised: Final[dict[tuple[str, str], str]] = {}
         self._flushes: Final[set[Dot]] = set()
         # The target of the RENAME whose effects follow; empty: none.
         self._target = ""
@@ -64,9 +63,6 @@ class RegionState:
         elif event.kind in REMOVALS:
             for dot in [dot for dot in held if event.removes(dot)]:
                 del held[dot]
-            for group in [pair for pair in self.consumers if pair[0] == key]:
-                if event.destroys(group[1]) or event.kind in OBSERVED_REMOVES:
-                    del self.consumers[group]
         return found
 
     def _rename(self, key: str, event: Event) -> Repeated:
@@ -110,6 +106,14 @@ class RegionState:
             self.is_absolute |= _POINT_IN_TIME_MS <= halves(entry_id)[0] < 1 << 62
         return self.others.get((key, entry_id), entry_id)
 
+    def fact(self, key: str, event: Event, word: str) -> object:
+        """The fact of an event that a word of a command stands for; otherwise the word itself."""
+        fact = event.facts.get(word, word)
+        if word in ("id", "start", "floor"):
+            # Counters of region logs are `$`.
+            return self.named(key, fact) if isinstance(fact, str) else "$"
+        return fact
+
 
 def halves(entry_id: str) -> tuple[int, int]:
     """The time and the sequence number of an ID."""
@@ -148,30 +152,8 @@ def _trim(state: RegionState, key: str, event: Event) -> Repeated:
     return [_command("", "XTRIM", key, "MAXLEN", len(held) - len(gone), *references)]
 
 
-def _delete(state: RegionState, key: str, event: Event) -> Repeated:
-    return [_command("", "DEL", key)]
-
-
 def _flush(state: RegionState, key: str, event: Event) -> Repeated:
     return [_command("", "FLUSHALL")] if state.is_first(event) else []
-
-
-def _set_id(state: RegionState, key: str, event: Event) -> Repeated:
-    return [_command("", "XSETID", key, state.named(key, event.facts["id"]))]
-
-
-def _place(state: RegionState, key: str, place: object) -> str:
-    """A place as an ID, or `$` for counters of region logs."""
-    return state.named(key, place) if isinstance(place, str) else "$"
-
-
-def _create_group(state: RegionState, key: str, event: Event) -> Repeated:
-    start = _place(state, key, event.facts["start"])
-    return [_command("", "XGROUP", "CREATE", key, event.facts["group"], start, "MKSTREAM")]
-
-
-def _destroy_group(state: RegionState, key: str, event: Event) -> Repeated:
-    return [_command("", "XGROUP", "DESTROY", key, event.facts["group"])]
 
 
 def _set_deadline(state: RegionState, key: str, event: Event) -> Repeated:
@@ -180,11 +162,6 @@ def _set_deadline(state: RegionState, key: str, event: Event) -> Repeated:
         return [_command("", "PEXPIRE", key, left_ms)]
     # Without a deadline to replace, it belongs to a write that creates the key (S10.5).
     return [_command("", "PERSIST", key)] if event.facts["replaces"] else []
-
-
-def _configure(state: RegionState, key: str, event: Event) -> Repeated:
-    duration_s, maxsize = event.facts["duration-s"], event.facts["maxsize"]
-    return [_command("", "XCFGSET", key, "IDMP-DURATION", duration_s, "IDMP-MAXSIZE", maxsize)]
 
 
 def _ids(state: RegionState, key: str, event: Event) -> list[str]:
@@ -207,7 +184,7 @@ def _claimed(state: RegionState, key: str, event: Event) -> Repeated:
         ids = [entry_id for _, entry_id in some]
         words = ["XCLAIM", key, group, consumer, 0, *ids, "RETRYCOUNT", deliveries, "FORCE"]
         found.append(_command(f"[{', '.join(ids)}]", *words))
-    return found + _consumer(state, key, event)
+    return found
 
 
 def _left_pel(state: RegionState, key: str, event: Event) -> Repeated:
@@ -215,60 +192,41 @@ def _left_pel(state: RegionState, key: str, event: Event) -> Repeated:
     return [_command("", "XACK", key, event.facts["group"], *ids)]
 
 
-def _consumer_made(state: RegionState, key: str, event: Event) -> Repeated:
-    group, consumer = event.facts["group"], event.facts["consumer"]
-    made = _command("", "XGROUP", "CREATECONSUMER", key, group, consumer)
-    return [made, *_consumer(state, key, event)]
-
-
-def _consumer(state: RegionState, key: str, event: Event) -> Repeated:
-    """Notes a consumer. Returns the raise of the floor that waited for one."""
-    pair = (key, event.facts["group"])
-    state.consumers.setdefault(pair, {})[event.facts["consumer"]] = None
-    raised = state.raised.pop(pair, "")
-    return [_raise(pair, event.facts["consumer"], raised)] if raised else []
-
-
-def _consumer_deleted(state: RegionState, key: str, event: Event) -> Repeated:
-    group, consumer = event.facts["group"], event.facts["consumer"]
-    state.consumers.get((key, group), {}).pop(consumer, None)
-    return [_command("", "XGROUP", "DELCONSUMER", key, group, consumer)]
-
-
-def _floor_set(state: RegionState, key: str, event: Event) -> Repeated:
-    floor = _place(state, key, event.facts["floor"])
-    return [_command("", "XGROUP", "SETID", key, event.facts["group"], floor)]
-
-
 def _floor_raised(state: RegionState, key: str, event: Event) -> Repeated:
-    """XCLAIM LASTID with an ID that no entry has, by a consumer that exists."""
-    pair, floor = (key, event.facts["group"]), state.named(key, event.facts["floor"])
-    for consumer in state.consumers.get(pair, {}):
-        return [_raise(pair, consumer, floor)]
-    state.raised[pair] = floor
-    return []
+    """XCLAIM LASTID of no entry, by a consumer that does not stay."""
+    group, floor = event.facts["group"], state.named(key, event.facts["floor"])
+    return [
+        _command("", "XCLAIM", key, group, _NOBODY, 0, "0-0", "LASTID", floor),
+        _command("", "XGROUP", "DELCONSUMER", key, group, _NOBODY),
+    ]
 
 
-def _raise(pair: tuple[str, str], consumer: str, floor: str) -> tuple[Words, str]:
-    return _command("", "XCLAIM", *pair, consumer, 0, "0-0", "LASTID", floor)
+def _of_facts(command: str, *words: str) -> Callable[[RegionState, str, Event], Repeated]:
+    """Writes a command on the key; those of its other words that are facts are replaced by them."""
+
+    def write(state: RegionState, key: str, event: Event) -> Repeated:
+        facts = [state.fact(key, event, word) for word in words]
+        return [_command("", *command.split(), key, *facts)]
+
+    return write
 
 
 _COMMANDS: Final[dict[str, Callable[[RegionState, str, Event], Repeated]]] = {
     "add": _add,
     "remove-entries": _remove_entries,
     "trim": _trim,
-    "delete": _delete,
+    "delete": _of_facts("DEL"),
     "flush": _flush,
-    "set-id": _set_id,
-    "create-group": _create_group,
-    "destroy-group": _destroy_group,
+    "set-id": _of_facts("XSETID", "id"),
+    "create-group": _of_facts("XGROUP CREATE", "group", "start", "MKSTREAM"),
+    "destroy-group": _of_facts("XGROUP DESTROY", "group"),
     "set-deadline": _set_deadline,
-    "configure": _configure,
+    "configure": _of_facts("XCFGSET", "IDMP-DURATION", "duration-s", "IDMP-MAXSIZE", "maxsize"),
     "delivered": _delivered,
     "claimed": _claimed,
     "left-pel": _left_pel,
-    "consumer-made": _consumer_made,
-    "consumer-deleted": _consumer_deleted,
-    "floor-set": _floor_set,
+    "consumer-made": _of_facts("XGROUP CREATECONSUMER", "group", "consumer"),
+    "consumer-deleted": _of_facts("XGROUP DELCONSUMER", "group", "consumer"),
+    "floor-set": _of_facts("XGROUP SETID", "group", "floor"),
     "floor-raised": _floor_raised,
 }

@@ -1,4 +1,4 @@
-"""Writes a recorded session (`session`) as a scenario file: a row for each act, in order.
+"""Writes a recorded session (`session`) as a scenario file: a row for each command or Sync.
 
 A reply is written as far as it does not depend on the time or on the process: IDs, names, counts.
 """
@@ -12,13 +12,13 @@ from typing import Final
 
 from anabranch.region.resp.decoder import ErrorText
 from anabranch.sim.history import Words
-from anabranch.sim.scenario.expectation import Shape, ShownRow
+from anabranch.sim.scenario.cells import expectation_of
+from anabranch.sim.scenario.expectation import Bindings, Shape, ShownRow, matches, render
 from anabranch.sim.scenario.recording import ANYTHING
 from anabranch.sim.scenario.writing import table_line, written_words
 
-# A word that an expected reply can hold as it is.
-_WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*|\d+-\d+|-?\d+")
-_MEANS_ANOTHER: Final = frozenset({"nil"})
+# A text that a cell can hold behind an arrow.
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_.=,()\[\] -]*")
 # Commands whose replies depend on the time, on the process, or on an order that no rule states.
 _VARIES: Final = frozenset(b"TTL PTTL EXPIRETIME PEXPIRETIME RANDOMKEY SCAN KEYS OBJECT".split())
 # The fields of a row that are written, by command.
@@ -56,43 +56,24 @@ def written_reply(words: Sequence[bytes], shape: Shape) -> str:
     kind = words[1].upper() if len(words) > 1 else b""
     if isinstance(shape, ErrorText):
         return f"(error) {shape.text.split(' ', 1)[0]}"
-    full = name == b"XINFO" and len(words) > 3 and kind == b"STREAM"
-    if name in _VARIES or full:
+    if name in _VARIES or (kind == b"STREAM" and len(words) > 3):
         return ANYTHING
-    fields = _FIELDS.get((name, kind)) or _FIELDS.get((name, b""), ())
-    return _written(shape, fields) or ANYTHING
-
-
-def _written(shape: Shape, fields: Sequence[str]) -> str:
-    """Empty if the table cannot hold it."""
-    if shape is None:
-        return "nil"
-    if isinstance(shape, int):
-        return str(shape)
-    if isinstance(shape, str):
-        return _text(shape)
+    shape = _shortened(shape, _FIELDS.get((name, kind)) or _FIELDS.get((name, b""), ()))
+    text = render(shape, Bindings())
     if isinstance(shape, ShownRow):
-        return _row(shape, fields)
-    assert isinstance(shape, list)
-    inside = [_written(one, fields) for one in shape]
-    return f"[{', '.join(inside)}]" if all(inside) else ""
+        text = f"[{', '.join(f'{name}={value}' for name, value in shape.fields)}]"
+    try:
+        repeats = matches(expectation_of(text), shape, Bindings())
+    except ValueError:
+        return ANYTHING
+    return text if repeats and _PLAIN.fullmatch(text) else ANYTHING
 
 
-def _text(text: str) -> str:
-    if not _WORD.fullmatch(text) or text in _MEANS_ANOTHER:
-        return ""
-    return text
-
-
-def _row(row: ShownRow, fields: Sequence[str]) -> str:
-    parts = [_text(row.name)] if row.name else []
-    have = dict(row.fields)
-    for name in fields:
-        if _WORD.fullmatch(have.get(name, "")):
-            parts.append(f"{name}={have[name]}")
-    if not row.name:
-        return ", ".join(parts)  # the fields of a map
-    return " ".join(parts) if all(parts) else ""
+def _shortened(shape: Shape, fields: Sequence[str]) -> Shape:
+    """A reply whose rows have only these fields."""
+    if isinstance(shape, ShownRow):
+        return ShownRow(shape.name, tuple(one for one in shape.fields if one[0] in fields))
+    return [_shortened(one, fields) for one in shape] if isinstance(shape, list) else shape
 
 
 def write_session(
