@@ -224,11 +224,11 @@ def test_many_random_sessions_repeat(
 def test_a_conflict_of_clients_and_typed_lines(recorded: Recorded, tmp_path: Path) -> None:
     recorded.say(1, "XADD", "orders", "*", "item", "book")
     recorded.type("sync")
-    assert recorded.type("us> DEL orders") == "(integer) 1"
+    assert recorded.type("us> DEL orders") == "1"
     recorded.say(2, "XADD", "orders", "*", "item", "chair")
     for line in ("cut us eu", "sync us eu", "ap> XLEN orders", "heal us eu", "sync", "# a remark"):
         recorded.type(line)
-    assert recorded.type("us> XLEN orders") == "(integer) 1"
+    assert recorded.type("us> XLEN orders") == "1"
     text = recorded.repeats(tmp_path)
     assert "| — Cut — | — Cut — |  |" in text and "`DEL orders`" in text
     assert "`XADD orders * item chair` → " in text and "`XLEN orders` → 1" in text
@@ -314,7 +314,7 @@ def test_a_deadline_passes_as_it_did(recorded: Recorded, tmp_path: Path) -> None
     recorded.say(1, "XADD", "short", "*", "a", 1)
     recorded.say(1, "PEXPIRE", "short", 200)
     eventually(lambda: recorded.say(1, "EXISTS", "short") == 0, 20, "the deadline passing")
-    assert recorded.type("us> EXISTS short") == "(integer) 0"
+    assert recorded.type("us> EXISTS short") == "0"
     text = recorded.repeats(tmp_path)
     assert "`EXISTS short` → 0" in text and "wait " in text
 
@@ -330,6 +330,25 @@ def test_a_read_of_a_client_that_waits(recorded: Recorded, tmp_path: Path) -> No
     assert reader.read()
     text = recorded.repeats(tmp_path)
     assert f"`XREADGROUP GROUP g c COUNT 1 STREAMS w >` → [{entry_id}]" in text
+
+
+def test_a_sync_while_a_read_waits_is_made_in_pairs(recorded: Recorded, tmp_path: Path) -> None:
+    """The read got the entries of us or of eu, and the file could not say whose came first."""
+    recorded.say(1, "XGROUP", "CREATE", "both", "g", "0", "MKSTREAM")
+    recorded.type("sync")
+    recorded.say(1, "XADD", "both", "*", "a", 1)
+    recorded.say(2, "XADD", "both", "*", "a", 2)
+    reader = recorded.clients[3]
+    number = reader.call("CLIENT", "ID")
+    reader.send("XREADGROUP", "GROUP", "g", "c", "BLOCK", 0, "STREAMS", "both", ">")
+    with RespClient(HOST, int(reader.address.rpartition(":")[2])) as other:
+        eventually(
+            lambda: b"flags=b" in other.ask("CLIENT", "LIST", "ID", str(number)), 20, "the wait"
+        )
+    recorded.type("sync")
+    assert reader.read()
+    lines = recorded.repeats(tmp_path).splitlines()
+    assert len([line for line in lines if line.count("— Sync —") == 2]) == 3
 
 
 def event(position: int, kind: str, **facts: object) -> tuple[str, Event]:

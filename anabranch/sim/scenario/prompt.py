@@ -6,10 +6,11 @@ import re
 from typing import Final
 
 from anabranch.region.engine.registry import commands
-from anabranch.region.resp.decoder import DecodedReply, ErrorText
 from anabranch.sim.history import Words
 from anabranch.sim.scenario.cells import words_of
+from anabranch.sim.scenario.expectation import Bindings, render
 from anabranch.sim.scenario.session import Refused, Session
+from anabranch.sim.scenario.shape import shape
 
 HELP: Final = """\
 us> XADD orders * item book    a command to region us; reads are recorded with their replies
@@ -32,7 +33,7 @@ class Prompt:
         self.done = False
 
     def perform(self, line: str) -> str:
-        """Performs one line and returns the text to show.
+        """Performs one line and returns the text to show: a reply as a table writes it.
 
         Raises:
             Refused: The line is wrong, or a scenario cannot hold it.
@@ -65,7 +66,8 @@ class Prompt:
             words = words_of(rest)
         except ValueError as error:
             raise Refused(str(error)) from None
-        return shown(self._session.command(region, words, is_read=_is_read(words)))
+        reply = self._session.command(region, words, is_read=_is_read(words))
+        return render(shape(words, reply), Bindings())
 
 
 def _is_read(words: Words) -> bool:
@@ -86,19 +88,3 @@ def _is_read(words: Words) -> bool:
     if command is None or not is_about_keys:
         raise Refused(f"{text} is no command about keys; only such commands are typed here")
     return not command.is_write
-
-
-def shown(reply: DecodedReply, indent: str = "") -> str:
-    """A reply as redis-cli shows it, about."""
-    if reply is None:
-        return "(nil)"
-    if isinstance(reply, int):
-        return f"(integer) {reply}"
-    if isinstance(reply, ErrorText):
-        return f"(error) {ascii(reply.text)[1:-1]}"
-    if isinstance(reply, bytes):
-        return ascii(reply)[2:-1]
-    if not reply:
-        return "(empty array)"
-    lines = [f"{number}) {shown(one, indent + '   ')}" for number, one in enumerate(reply, 1)]
-    return f"\n{indent}".join(lines)

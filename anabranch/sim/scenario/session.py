@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
+from itertools import combinations, groupby
 from typing import Any, Final, TypeVar
 
-from anabranch.answers import vector_of
+from anabranch.answers import info_of, vector_of
 from anabranch.cluster.errors import ClusterError
 from anabranch.crdt.vector import covers
 from anabranch.region.engine.history import EVENTS_MAX
@@ -189,12 +189,25 @@ class Session:
         chosen = tuple(sorted(regions or self.names))
         if len(chosen) < 2:
             raise Refused(f"{kind.lower()} needs two regions or more")
+        if kind == "Sync" and len(chosen) > 2 and any(map(self._has_waiting, chosen)):
+            # A client is answered as soon as some effects arrive. If those of two regions came at
+            # once, the file could not say which came first.
+            for pair in combinations(chosen, 2):
+                self._perform(kind, pair)
+        self._perform(kind, chosen)
+
+    def _has_waiting(self, region: int) -> bool:
+        """Whether a client of the region waits for entries."""
+        info = self.cluster.ask(region, "INFO", "clients")
+        return isinstance(info, bytes) and info_of(info)["blocked_clients"] != "0"
+
+    def _perform(self, kind: str, regions: tuple[int, ...]) -> None:
         self.gather()
         self._end_interval()
-        begun_ms = self._time_ms(chosen[0])
-        self._run.perform(_STEPS[kind](0, "", chosen))
+        begun_ms = self._time_ms(regions[0])
+        self._run.perform(_STEPS[kind](0, "", regions))
         text = f"— {kind} —"
-        self._rows.append(Row(begun_ms, self._time_ms(chosen[0]), dict.fromkeys(chosen, text)))
+        self._rows.append(Row(begun_ms, self._time_ms(regions[0]), dict.fromkeys(regions, text)))
 
     def _end_interval(self) -> None:
         """Makes rows of the cells since the last Sync. A region's order stays as it was."""
