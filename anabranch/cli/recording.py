@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -61,11 +62,9 @@ def record(
         raise CliError(str(error)) from None
     problems: list[str] = []
     try:
-        _read_lines(Prompt(session))
+        with suppress(KeyboardInterrupt):
+            _read_lines(Prompt(session))
         session.conclude()
-    except KeyboardInterrupt:
-        print(file=sys.stderr)
-        problems.append("the recording was interrupted; the file does not read the last state")
     except ClusterError as error:
         problems.append(f"the recording ended early: {error}")
     finally:

@@ -38,12 +38,14 @@ class RegionState:
     def __init__(self, region: int, is_strict: bool, others: dict[tuple[str, str], str]) -> None:
         self.region: Final = region
         self.others: Final = others
-        self.generated: Final[set[str]] = set()
         self.is_strict: Final = is_strict
         self.is_timed = False
         self.is_absolute = False
         # key → dot → ID of the entries.
         self.entries: Final[dict[str, dict[Dot, str]]] = {}
+        # IDs of all entries that there were, and those that the table has for IDs generated here.
+        self._known: Final[set[str]] = set()
+        self._shown: Final[set[str]] = set()
         self._flushes: Final[set[Dot]] = set()
         # The target of the RENAME whose effects follow; empty: none.
         self._target = ""
@@ -60,6 +62,7 @@ class RegionState:
             found = write(self, key, event)
         if event.kind == "add" and event.dot is not None:
             held[event.dot] = event.facts["id"]
+            self._known.add(event.facts["id"])
         elif event.kind in REMOVALS:
             for dot in [dot for dot in held if event.removes(dot)]:
                 del held[dot]
@@ -94,15 +97,15 @@ class RegionState:
         """The ID in the table for an ID that the region has generated."""
         ms, seq = halves(entry_id)
         shown = entry_id
-        while shown in self.generated:
+        while shown in self._shown:
             seq += SEQ_STEP
             shown = self.others[key, entry_id] = f"{ms}-{seq}"
-        self.generated.add(shown)
+        self._shown.add(shown)
         return shown
 
     def named(self, key: str, entry_id: str) -> str:
         """The ID in the table for an ID that a command names."""
-        if not any(entry_id in held.values() for held in self.entries.values()):
+        if entry_id not in self._known:
             self.is_absolute |= _POINT_IN_TIME_MS <= halves(entry_id)[0] < 1 << 62
         return self.others.get((key, entry_id), entry_id)
 

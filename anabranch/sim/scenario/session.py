@@ -26,6 +26,7 @@ from anabranch.sim.scenario.model import Cut, Heal, Scenario, Sync
 from anabranch.sim.scenario.runner import Run
 from anabranch.sim.scenario.shape import shape
 from anabranch.sim.scenario.transcript import Row, command_cell, write_session, written_reply
+from anabranch.sim.scenario.writing import settings_lines
 from anabranch.sim.world.environment import EPOCH_MS
 from anabranch.study.history.events import Event
 
@@ -109,13 +110,13 @@ class Session:
         return _named(_texts(reply))
 
     def _find_keys(self, region: int) -> None:
-        """Notes the keys of the region's own effects; every key has one in some region."""
+        """Notes the keys of effects that the region's commands issued."""
         after: Any = self._searched[region]
         while after is not None:
             told = self._ask(region, "CRDT.EFFECTS", region, after, "COUNT", EVENTS_MAX, "NOFIELDS")
             for effect in map(_named, told["events"]):
                 self._searched[region] = effect["dot"][1]
-                if effect["key"] is not None:
+                if effect["key"] is not None and effect["command"]:
                     self._taken.setdefault(_bytes(effect["key"]), dict.fromkeys(self.names, 0))
             after = told["next"]
 
@@ -128,7 +129,7 @@ class Session:
                 self.notes[f"{self.names[region]} joined a snapshot, which hides effects"] = None
             for words, expected in self._states[region].take(key, event):
                 is_generated = words[0] == b"XADD" and b"*" in words
-                at = halves(expected) if is_generated else (event.time_ms, 0)
+                at = halves(event.facts["id"]) if is_generated else (event.time_ms, 0)
                 self._cells[region].append((at, command_cell(words, expected)))
         return len(found)
 
@@ -259,15 +260,13 @@ class Session:
         return write_session(self.title, self.names, self._header(), self._rows, is_timed)
 
     def _header(self) -> list[str]:
-        lines = []
-        for name, values in self._settings.items():
-            shared = set(values.values())
-            if shared == {default_of(name)}:
-                continue
-            if len(shared) == 1:
-                lines.append(f"set {name}: {shared.pop()}")
-            else:
-                lines += [f"set {self.names[one]} {name}: {value}" for one, value in values.items()]
+        defaults = Settings({}).values
+        settings = {
+            name: values
+            for name, values in self._settings.items()
+            if set(values.values()) != {str(defaults[name])}
+        }
+        lines = settings_lines(settings, self.names)
         if any(state.is_absolute for state in self._states.values()):
             ahead_ms = self._begun_ms - EPOCH_MS
             lines += [f"clock {name}: {ahead_ms} ms" for name in self.names.values()]
@@ -280,17 +279,18 @@ def in_order(events: Sequence[tuple[str, Event]]) -> list[tuple[str, Event]]:
     In the log, the records of a commit follow its effects, though some records were made first.
     """
     ordered: list[tuple[str, Event]] = []
+    begin = 0  # of the row before
     for position, row in groupby(events, key=lambda one: one[1].position):
-        place = len(ordered)
+        end = place = len(ordered)
         for key, event in reversed(list(row)):
-            later = (
-                at
-                for at, (other, effect) in enumerate(ordered)
-                if (effect.position, effect.source) == (position - 1, 0)
-                and _is_later(effect, event, other == key)
-            )
-            place = min(place, next(later, place))
+            for at in range(begin, place):
+                other, effect = ordered[at]
+                is_of_commit = (effect.position, effect.source) == (position - 1, 0)
+                if is_of_commit and _is_later(effect, event, other == key):
+                    place = at
+                    break
             ordered.insert(place, (key, event))
+        begin = end
     return ordered
 
 
@@ -326,8 +326,3 @@ def _text(word: bytes) -> str:
 
 def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
-
-
-def default_of(name: str) -> str:
-    """The default of a setting, as CONFIG GET shows it."""
-    return str(Settings({}).values[name])
