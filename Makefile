@@ -49,7 +49,8 @@ test-pure: $(VENV)/.installed redis-server ## run the test suite with the interp
 
 # Interpreted: what a compiled module runs is not counted.
 coverage: $(VENV)/.stubs ## count the branches of crdt, storage, codecs and links that tests reach
-	$(BIN)/python -m coverage run -m pytest -m "$(ORDINARY) and not live and not oracle" \
+	$(BIN)/python -m coverage run -m pytest -o timeout=1800 \
+	  -m "$(ORDINARY) and not live and not oracle" \
 	  tests/crdt tests/resp tests/storage tests/sync tests/engine tests/driver $(ARGS)
 	$(BIN)/python -m coverage report
 
