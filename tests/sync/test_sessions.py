@@ -286,9 +286,9 @@ def test_a_batch_is_bounded_and_a_larger_block_is_cut() -> None:
     assert kinds == [
         ("Batch", 1),
         ("Batch", 1),
-        ("Part", 0),
-        ("Part", 0),
-        ("Part", 0),
+        ("BlockPart", 0),
+        ("BlockPart", 0),
+        ("BlockPart", 0),
         ("Batch", 1),
     ]
 
