@@ -26,7 +26,7 @@ REQUIREMENTS := import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['
 	*(name for name in extras['dev'] if not name.startswith('anabranch')), sep='\n')
 
 .DEFAULT_GOAL := help
-.PHONY: help up test test-pure test-install test-chaos test-compose test-alerts test-examples
+.PHONY: help up test test-pure coverage test-install test-chaos test-compose test-alerts test-examples
 .PHONY: test-console test-spark test-clients test-long test-sim test-mutants lint fmt bench bench-smoke docs clean
 .PHONY: redis-server toxiproxy-server toxiproxy prometheus postgresql java chromium
 .DELETE_ON_ERROR:
@@ -46,6 +46,13 @@ test: $(VENV)/.installed redis-server ## run the test suite against the installe
 
 test-pure: $(VENV)/.installed redis-server ## run the test suite with the interpreted modules
 	ANABRANCH_PURE=1 $(PYTEST) -m "$(ORDINARY)" $(SHARED) $(ARGS)
+
+# Interpreted: what a compiled module runs is not counted.
+coverage: $(VENV)/.stubs ## count the branches of crdt, storage, codecs and links that tests reach
+	$(BIN)/python -m coverage run -m pytest -o timeout=1800 \
+	  -m "$(ORDINARY) and not live and not oracle" \
+	  tests/crdt tests/resp tests/storage tests/sync tests/engine tests/driver $(ARGS)
+	$(BIN)/python -m coverage report
 
 test-install: $(VENV)/.installed ## build archive and wheel; install each, and the checkout, in empty venvs
 	$(PYTEST) -m install tests/packaging $(ARGS)

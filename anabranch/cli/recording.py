@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -17,7 +18,6 @@ from anabranch.whole_file import write_whole
 
 if TYPE_CHECKING:
     from anabranch.sim.scenario.prompt import Prompt
-    from anabranch.sim.scenario.proxies import Proxies
     from anabranch.sim.scenario.session import Session
 
 _PROMPT: Final = "record> "
@@ -27,9 +27,6 @@ def record(
     out: Annotated[
         Path, typer.Argument(metavar="OUT.md", help="The file to write.", show_default=False)
     ],
-    shell: Annotated[
-        bool, typer.Option("--shell", help="Open no ports for clients; only take typed lines.")
-    ] = False,
     title: Annotated[
         str, typer.Option("--title", metavar="TEXT", help="The heading of the file.")
     ] = "A recorded session",
@@ -40,8 +37,8 @@ def record(
 ) -> None:
     """Record what is done on a live, empty cluster as a scenario file.
 
-    Clients use the ports that are printed, one for each region, and lines are typed (or piped)
-    here: `us> XADD orders * item book`, `cut us eu`, `heal`, `sync`, `wait 300 ms`, `quit`; `help`
+    Clients use the addresses of the regions, whose effect logs tell what they did. Lines are typed
+    (or piped) here: `us> XADD orders * item book`, `cut us eu`, `heal`, `sync`, `quit`; `help`
     lists them. While it records, links are closed, and `sync` makes the regions level, as in
     scenarios. In the end the file is run in virtual time: exit code 1 if its replies differ there.
     """
@@ -55,7 +52,6 @@ def record(
     from anabranch.cluster.errors import ClusterError
     from anabranch.sim.scenario.live import LiveCluster
     from anabranch.sim.scenario.prompt import Prompt
-    from anabranch.sim.scenario.proxies import HOST, Proxies
     from anabranch.sim.scenario.running import discover
     from anabranch.sim.scenario.session import Session
 
@@ -64,19 +60,15 @@ def record(
         session = Session(LiveCluster(discover(addresses, password)), title)
     except ClusterError as error:
         raise CliError(str(error)) from None
-    proxies = Proxies(session, password, lambda line: print(harmless(line), file=sys.stderr))
     problems: list[str] = []
     try:
-        if not shell:
-            for region, port in proxies.open().items():
-                print(f"{session.names[region]}: clients connect to {HOST}:{port}", flush=True)
-        _read_lines(Prompt(session), proxies)
-    except KeyboardInterrupt:
-        print(file=sys.stderr)
+        with suppress(KeyboardInterrupt):
+            _read_lines(Prompt(session))
+        session.conclude()
     except ClusterError as error:
         problems.append(f"the recording ended early: {error}")
     finally:
-        _finish(session, proxies, out, problems)
+        _finish(session, out, problems)
     _check(out)
     if problems:
         raise typer.Exit(1)
@@ -93,7 +85,7 @@ def _try_file(out: Path) -> None:
         raise UsageError(f"cannot write {out}: {error.strerror}") from None
 
 
-def _read_lines(prompt: Prompt, proxies: Proxies) -> None:
+def _read_lines(prompt: Prompt) -> None:
     from anabranch.sim.scenario.session import Refused
 
     is_terminal = sys.stdin.isatty()
@@ -104,8 +96,7 @@ def _read_lines(prompt: Prompt, proxies: Proxies) -> None:
         if not line:
             return
         try:
-            with proxies.lock:
-                text = prompt.perform(line)
+            text = prompt.perform(line)
         except Refused as error:
             print(f"not recorded: {harmless(str(error))}", file=sys.stderr, flush=True)
             continue
@@ -113,7 +104,7 @@ def _read_lines(prompt: Prompt, proxies: Proxies) -> None:
             print(harmless(text), flush=True)
 
 
-def _finish(session: Session, proxies: Proxies, out: Path, problems: list[str]) -> None:
+def _finish(session: Session, out: Path, problems: list[str]) -> None:
     """Opens the links again, and writes the file.
 
     Tells the problems of the session, and adds what could not be restored. CliError if the file
@@ -121,16 +112,14 @@ def _finish(session: Session, proxies: Proxies, out: Path, problems: list[str]) 
     """
     from anabranch.cluster.errors import ClusterError
 
-    proxies.close()
-    with proxies.lock:
-        text = session.text()
-        try:
-            session.close()
-        except ClusterError as error:
-            problems.append(
-                f"links or settings were not restored: {error}. `anabranch link heal` opens the"
-                " links once these regions can be reached"
-            )
+    text = session.text()
+    try:
+        session.close()
+    except ClusterError as error:
+        problems.append(
+            f"links or settings were not restored: {error}. `anabranch link heal` opens the"
+            " links once these regions can be reached"
+        )
     for problem in problems:
         print(harmless(problem), file=sys.stderr)
     try:

@@ -185,7 +185,10 @@ _SyncPort = Annotated[
     int, typer.Option("--sync-port", metavar="PORT", help="First port for other regions.")
 ]
 _HttpPort = Annotated[
-    int, typer.Option("--http-port", metavar="PORT", help="First port for /metrics and /health.")
+    int,
+    typer.Option(
+        "--http-port", metavar="PORT", help="First port for /metrics, /health and /ready."
+    ),
 ]
 
 _NoConsole = Annotated[bool, typer.Option("--no-console", help="Start the regions only.")]

@@ -49,7 +49,7 @@ IDENTITY: Final = {
     "name": "Name of this region, one of the members.",
     "resp": "HOST:PORT where Redis clients connect.",
     "sync": "HOST:PORT where other regions connect.",
-    "http": "HOST:PORT that serves /metrics and /health; if not given, neither is served.",
+    "http": "HOST:PORT that serves /metrics, /health and /ready; if not given, none is served.",
     "peer": "NAME@HOST:PORT of a region to receive from; give one for each such region.",
     "data": "Directory of this region's data.",
     "restored": (

@@ -10,7 +10,7 @@ Reading order:
 - `test_supervisor`: the restarts of `anabranch up`.
 - `test_mistakes`: the message for each mistake of a user.
 - `test_full_disk`: commands on a full disk.
-- `test_http`: /metrics and /health.
+- `test_http`: /metrics, /health and /ready.
 - `test_serve_live`: `anabranch serve`.
 - `test_up_live`: `anabranch up` and the commands that operate on a running cluster.
 - `test_status_live`: `anabranch status` on live regions, in a terminal and in a pipe.

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple, Optional
 
-from tests.packaging.source_index import FOLDERS, OTHERS, PACKAGES, Index
+from tests.packaging.source_index import FOLDERS, OTHERS, PACKAGES, Index, members, top_level
 
 SUFFIXES: Final = r"\.(?:py|pyi|md|txt|toml|sql|proto|patch|jsonl?|ya?ml|log|lock|cfg)"
 
@@ -95,7 +95,33 @@ def _in_text(path: Path, line: int, text: str) -> Iterator[Reference]:
         yield Reference(path, line + text.count("\n", 0, found.start()), inner, found[1] == "``")
 
 
+def places_in(text: str) -> Iterator[tuple[str, str]]:
+    """What a text says to be in a file, commands aside: (name, path of the file)."""
+    yield from re.findall(
+        r"`(?!CRDT\.)([A-Za-z_][\w.]*)(?:\(\))?`\s+(?:in|of)\s+`([\w./]+\.py)`", text
+    )
+
+
 # -- resolving
+
+
+def check_place(root: Path, name: str, path: str) -> Optional[str]:
+    """The reason why `name` is not defined in the file at `path`; None if it is.
+
+    A name of one word must be a top-level name of the file, and `Class.member` a member that the
+    class defines there.
+    """
+    found = [base / path for base in (root / "anabranch", root) if (base / path).exists()]
+    if not found:
+        return f"there is no file {path}"
+    tree = ast.parse(found[0].read_text(encoding="utf-8"))
+    first, _, member = name.partition(".")
+    if first not in top_level(tree):
+        return f"{path} has no {first}"
+    classes = [one for one in tree.body if isinstance(one, ast.ClassDef) and one.name == first]
+    if member and not any(member in members(one) for one in classes):
+        return f"{first} in {path} has no {member}"
+    return None
 
 
 def check(index: Index, reference: Reference, allowed: Iterable[str] = ()) -> Optional[str]:

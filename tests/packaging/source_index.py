@@ -82,14 +82,14 @@ class Index:
     def _read(self, path: Path) -> None:
         text = path.read_text(encoding="utf-8")
         tree = ast.parse(text)
-        self.modules[_module_name(path.relative_to(self.root))] = set(_top_level(tree))
+        self.modules[_module_name(path.relative_to(self.root))] = set(top_level(tree))
         self.parsed[path] = text, tree
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
-                members = set(_members(node))
+                defined = set(members(node))
                 bases = [_last_name(base) for base in node.bases]
-                self.classes.setdefault(node.name, []).append(Class(bases, members))
-                self.identifiers |= members | {node.name}
+                self.classes.setdefault(node.name, []).append(Class(bases, defined))
+                self.identifiers |= defined | {node.name}
             elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 self.functions.add(node.name)
                 arguments = node.args
@@ -188,7 +188,8 @@ def _last_name(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
-def _top_level(tree: ast.Module) -> Iterator[str]:
+def top_level(tree: ast.Module) -> Iterator[str]:
+    """The names that a module defines, sets or imports at its top level."""
     for node in ast.walk(ast.Module(body=_statements(tree.body), type_ignores=[])):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             yield node.name
@@ -209,7 +210,8 @@ def _statements(body: list[ast.stmt]) -> list[ast.stmt]:
     return hollow
 
 
-def _members(node: ast.ClassDef) -> Iterator[str]:
+def members(node: ast.ClassDef) -> Iterator[str]:
+    """The names that a class defines, or sets on self."""
     for statement in node.body:
         if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             yield statement.name

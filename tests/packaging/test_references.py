@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.references import Reference, check, in_code, in_comments, in_markdown
+from tests.packaging.references import (
+    Reference,
+    check,
+    check_place,
+    in_code,
+    in_comments,
+    in_markdown,
+    places_in,
+)
 from tests.packaging.source_index import Index
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,6 +58,7 @@ ALLOWED = {
     "ARGS": "a variable of the Makefile",
     "RUN_ARGS": "a variable of the Makefile",
     "MECHANICAL_ARGS": "a variable of the Makefile",
+    "ORDINARY": "a variable of the Makefile",
     "Time": "the title of a column of scenario files",
     "Explanation": "the title of a column of scenario files",
     "Why": "the title of a column of scenario files",
@@ -109,6 +118,28 @@ def _broken(index: Index, references: list[Reference]) -> list[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_references_of_a_page(page: Path, index: Index) -> None:
     assert _broken(index, list(in_markdown(page))) == []
+
+
+def test_what_a_text_says_to_be_in_a_file_is_there(index: Index) -> None:
+    """CONTRIBUTING named `_limits` in `info.py` after it had gone: an equal name was enough."""
+    texts = {page: page.read_text(encoding="utf-8") for page in PAGES}
+    texts |= {path: text for path, (text, _) in index.parsed.items()}
+    said = [(path, *place) for path, text in texts.items() for place in places_in(text)]
+    assert len(said) > 20
+    wrong = {(path.name, why) for path, *place in said if (why := check_place(ROOT, *place))}
+    assert wrong == set()
+
+
+def test_a_name_that_is_elsewhere_is_not_in_the_file() -> None:
+    page = "`_limits` in\n`region/engine/commands/info.py`, `Group.acked` in `crdt/groups.py`"
+    assert [check_place(ROOT, *place) for place in places_in(page)] == [
+        "region/engine/commands/info.py has no _limits",
+        None,
+    ]
+    assert (
+        check_place(ROOT, "Group.acks", "crdt/groups.py") == "Group in crdt/groups.py has no acks"
+    )
+    assert check_place(ROOT, "Group", "crdt/no.py") == "there is no file crdt/no.py"
 
 
 def test_references_of_docstrings_and_comments(index: Index, in_the_code: list[Reference]) -> None:

@@ -16,9 +16,9 @@ from anabranch.sim.run import run_plan
 from anabranch.sim.scenario.admins import Endpoint
 from anabranch.sim.scenario.cells import Command, tokens_of
 from anabranch.sim.scenario.live import LiveCluster
+from anabranch.sim.scenario.mismatch import Mismatch
 from anabranch.sim.scenario.parser import cells_of, parse
 from anabranch.sim.scenario.recording import Notes, Told
-from anabranch.sim.scenario.runner import Mismatch
 from anabranch.sim.scenario.virtual import run_virtually
 from anabranch.sim.scenario.writing import write_story
 from anabranch.sim.world.faults import KINDS

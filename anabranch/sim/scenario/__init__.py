@@ -12,20 +12,23 @@ Reading order:
 - `parser`: Markdown text to a scenario.
 - `shape`: replies in the form in which tables write them.
 - `cluster`: the interface of the clusters on which scenarios run.
+- `mismatch`: one difference between a table and a run.
 - `runner`: runs a scenario on a cluster and compares the replies.
+- `table_client`: a client of the simulated world that sends the commands of the table.
 - `virtual`: a cluster in the simulator's world, in virtual time.
 - `drawing`: a run in virtual time as a timeline, for a drawing.
 - `judged`: the commands that the judges of the simulator cannot follow.
 - `outages`: kills, restarts and pauses of processes of regions.
 - `admins`: the runner's own connections to real regions.
+- `leftovers`: the settings and deadlines that a scenario may leave on a live cluster.
 - `live`: a cluster of real regions, over TCP.
 - `running`: runs files and directories, in virtual time or on live regions.
 - `recording`: records what the clients of a simulated run sent.
 - `writing`: writes a simulated run as a scenario file.
 - `transcript`: writes a recorded session as a scenario file.
-- `session`: a session on a live cluster, recorded act by act.
+- `effect_commands`: the commands that repeat effects and local records of a region.
+- `session`: a session on a live cluster, recorded from the effect logs of its regions.
 - `prompt`: the lines that a user types into a recorder.
-- `proxies`: ports at which clients reach the regions of a recorded session.
 - `__main__`: runs scenario files without the command line of anabranch.
 """
 

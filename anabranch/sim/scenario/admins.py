@@ -10,6 +10,7 @@ from anabranch.cluster.client import RespClient
 from anabranch.cluster.errors import ClusterError, ConnectionFailed
 from anabranch.cluster.regions import peers_of
 from anabranch.region.resp.decoder import DecodedReply
+from anabranch.region.resp.request import Word
 
 SYNC_PATIENCE_MS = 2000
 ANSWER_PATIENCE_S = 30.0
@@ -40,7 +41,7 @@ class Admins:
         self._clients: dict[int, RespClient] = {}
         self.broken = False
 
-    def call(self, region: int, *argv: str) -> DecodedReply:
+    def call(self, region: int, *argv: Word) -> DecodedReply:
         """The reply to a command."""
         self._await_reachable(region)
         try:

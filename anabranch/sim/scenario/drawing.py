@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Optional
 
 from anabranch.sim.history import Violation
+from anabranch.sim.scenario.mismatch import Mismatch
 from anabranch.sim.scenario.model import CLIENT_MAX, Cut, Heal, Scenario, Step, Sync, Until
-from anabranch.sim.scenario.runner import Mismatch
 from anabranch.sim.scenario.virtual import run_virtually
 from anabranch.sim.timeline.recorder import Recorder
 from anabranch.study.diagram.model import CUT, HEAL, Timeline

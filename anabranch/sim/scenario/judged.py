@@ -6,8 +6,8 @@ The twin does not carry them out: most concern the connection or the process ins
 from __future__ import annotations
 
 from anabranch.region.engine import registry
+from anabranch.sim.scenario.mismatch import Mismatch
 from anabranch.sim.scenario.model import Call, Scenario
-from anabranch.sim.scenario.runner import Mismatch
 from anabranch.sim.twin.dispatch import KNOWN
 
 

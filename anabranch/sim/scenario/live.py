@@ -16,10 +16,12 @@ from anabranch.cluster.client import RespClient
 from anabranch.cluster.errors import ClusterError, ConnectionFailed
 from anabranch.cluster.regions import ProcessCluster
 from anabranch.region.resp.decoder import DecodedReply
+from anabranch.region.resp.request import Word
 from anabranch.sim.plan import Fault, Link
 from anabranch.sim.scenario.admins import ANSWER_PATIENCE_S, Admins, Endpoint
 from anabranch.sim.scenario.cluster import Ticket
-from anabranch.sim.scenario.model import Call, Scenario, Sync, connection
+from anabranch.sim.scenario.leftovers import deadline_keys, settings_named
+from anabranch.sim.scenario.model import Scenario, Sync, connection
 from anabranch.sim.scenario.outages import Outages, only_simulated
 from anabranch.sim.scenario.runner import ROUNDS_MAX
 
@@ -29,8 +31,6 @@ BINDING_PATIENCE_S = 2.0
 """How long the runner waits for an answer whose ID a later command names."""
 BLOCKED_PROOF_S = 0.15
 """A command without an answer for this long counts as blocked."""
-_DEADLINE_COMMANDS = (b"EXPIRE", b"PEXPIRE", b"EXPIREAT", b"PEXPIREAT", b"PERSIST")
-_RENAME_COMMANDS = (b"RENAME", b"RENAMENX")
 
 
 class _Line:
@@ -110,7 +110,7 @@ class LiveCluster:
             raise ClusterError(why)
         self.clear()
         names = [
-            word.decode().lower() for call in scenario.calls() for word in _settings_named(call)
+            word.decode().lower() for call in scenario.calls() for word in settings_named(call)
         ]
         for region in self.endpoints:
             for name in [*names, MODE_SETTING, *scenario.settings_of(region)]:
@@ -319,7 +319,7 @@ class LiveCluster:
         if self._scenario is not None:
             self._set_up(region)
 
-    def ask(self, region: int, *argv: str) -> DecodedReply:
+    def ask(self, region: int, *argv: Word) -> DecodedReply:
         """The reply to a command on the runner's own connection."""
         return self._admins.call(region, *argv)
 
@@ -378,31 +378,3 @@ class LiveCluster:
         for line in self._clients.values():
             line.close()
         self._clients = {}
-
-
-def _settings_named(call: Call) -> tuple[bytes, ...]:
-    """The setting names of a CONFIG SET."""
-    argv = call.argv
-    return (
-        argv[2::2]
-        if argv[0].upper() == b"CONFIG" and len(argv) > 3 and argv[1].upper() == b"SET"
-        else ()
-    )
-
-
-def deadline_keys(scenario: Scenario) -> set[bytes]:
-    """The keys on which the scenario may leave deadlines."""
-    calls = scenario.calls()
-    keys = {
-        call.argv[1]
-        for call in calls
-        if call.argv[0].upper() in _DEADLINE_COMMANDS and len(call.argv) > 1
-    }
-    if keys:
-        keys |= {
-            key
-            for call in calls
-            if call.argv[0].upper() in _RENAME_COMMANDS
-            for key in call.argv[1:]
-        }
-    return keys

@@ -107,7 +107,8 @@ def parse(text: str, path: str = "scenario") -> Scenario:
         )
     for whose, line in draft.blocked.items():
         raise draft.wrong(
-            line, f"the blocked command of {_speaker(whose)} has no expected reply in a later row"
+            line,
+            f"the blocked command of {_client_name(whose)} has no expected reply in a later row",
         )
     try:
         return _scenario(draft)
@@ -284,7 +285,7 @@ def _region_of(draft: _Draft, line: int, name: str, what: str) -> int:
     return region
 
 
-def _speaker(whose: int) -> str:
+def _client_name(whose: int) -> str:
     return f"client {whose}" if whose > 0 else f"region {-whose}"
 
 
@@ -346,7 +347,7 @@ class _Cell:
         if whose in draft.blocked:
             raise draft.wrong(
                 line,
-                f"{_speaker(whose)} gets a command while its command of line"
+                f"{_client_name(whose)} gets a command while its command of line"
                 f" {draft.blocked[whose]} is blocked",
             )
         expected = arrow.expected if arrow is not None else None

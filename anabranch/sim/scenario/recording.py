@@ -39,15 +39,15 @@ class Notes:
         # client number → its commands that have not run yet, in order
         self._to_run: defaultdict[int, deque[tuple[Told, int]]] = defaultdict(deque)
 
-        class Onlooker(Checker):
+        class ReplyObserver(Checker):
             """Sees the replies that regions compute."""
 
-            name = "onlooker"
+            name = "reply observer"
 
             def executed(_, operation: Operation) -> None:
                 self._executed(operation)
 
-        self.judge: type[Checker] = Onlooker
+        self.judge: type[Checker] = ReplyObserver
 
     def tell(self, line: tuple[Any, ...]) -> None:
         """Records a line of the trace."""

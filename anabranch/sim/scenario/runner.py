@@ -25,6 +25,7 @@ from anabranch.sim.scenario.expectation import (
     render,
     words_in,
 )
+from anabranch.sim.scenario.mismatch import Mismatch
 from anabranch.sim.scenario.model import (
     Call,
     Cut,
@@ -43,26 +44,6 @@ from anabranch.sim.scenario.shape import shape, shape_of_transaction
 
 ROUNDS_MAX = 50
 """A Sync row fails if it has not come to rest after this many rounds."""
-
-
-@dataclass(frozen=True)
-class Mismatch:
-    """One difference between the table and the run."""
-
-    path: str
-    line: int
-    time: str
-    region: str
-    command: str
-    expected: str
-    got: str
-
-    def __str__(self) -> str:
-        place = f"{self.path}:{self.line}" if self.line else self.path
-        where = f"{place}: {self.time}, {self.region}" + (
-            f": {self.command}" if self.command else ""
-        )
-        return f"{where}\n    expected {self.expected}\n    got      {self.got}"
 
 
 class StepWatcher(Protocol):

@@ -19,10 +19,12 @@ from anabranch.cluster.regions import ProcessCluster, peers_of
 from anabranch.region.resp.decoder import ErrorText
 from anabranch.sim.plan import REGION_NAMES
 from anabranch.sim.scenario.admins import ANSWER_PATIENCE_S, Endpoint
-from anabranch.sim.scenario.live import LiveCluster, deadline_keys
+from anabranch.sim.scenario.leftovers import deadline_keys
+from anabranch.sim.scenario.live import LiveCluster
+from anabranch.sim.scenario.mismatch import Mismatch
 from anabranch.sim.scenario.model import Scenario, ScenarioError
 from anabranch.sim.scenario.parser import load
-from anabranch.sim.scenario.runner import Mismatch, run_scenario
+from anabranch.sim.scenario.runner import run_scenario
 from anabranch.sim.timeline.files import DrawingError, Part, drawn, targets, write
 
 _MEMBERS_AT_LEAST = 3

@@ -1,416 +1,328 @@
-"""A session on a live cluster, recorded act by act, so that it can be written as a scenario.
+"""A session on a live cluster, recorded from the effect logs of its regions.
 
-Links are closed but in Sync acts, as in scenarios. Acts run one after the other: each command waits
-for its answer, and a moment passes between two commands, so that IDs that regions generate ascend
-in the order of the commands here and in virtual time.
+Clients use the regions' own addresses. Links are closed but in Sync rows, so a region's commands
+between two of these depend on no other region. The effect log of each region tells them
+(`effect_commands`), and rows have the order of the generated IDs.
 """
 
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Sequence
-from itertools import combinations
-from typing import Final, Union
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations, groupby
+from typing import Any, Final, TypeVar
 
+from anabranch.answers import info_of, vector_of
+from anabranch.cluster.errors import ClusterError
+from anabranch.crdt.vector import covers
+from anabranch.region.engine.history import EVENTS_MAX
 from anabranch.region.engine.settings import Settings
 from anabranch.region.resp.decoder import DecodedReply
 from anabranch.sim.history import Words
 from anabranch.sim.plan import shape_of
-from anabranch.sim.scenario.admins import ANSWER_PATIENCE_S
-from anabranch.sim.scenario.cluster import Ticket
+from anabranch.sim.scenario.effect_commands import RegionState, halves
 from anabranch.sim.scenario.live import MODE_SETTING, LiveCluster
-from anabranch.sim.scenario.model import CLIENT_MAX, Call, Cut, Heal, Scenario, Sync, connection
+from anabranch.sim.scenario.model import Cut, Heal, Scenario, Sync
 from anabranch.sim.scenario.runner import Run
-from anabranch.sim.scenario.transcript import (
-    Act,
-    Answered,
-    Gap,
-    Left,
-    Said,
-    Together,
-    write_session,
-    written_reply,
-)
+from anabranch.sim.scenario.shape import shape
+from anabranch.sim.scenario.transcript import Row, command_cell, write_session, written_reply
+from anabranch.sim.scenario.writing import settings_lines
 from anabranch.sim.world.environment import EPOCH_MS
+from anabranch.study.history.events import Event
 
-# Time between two commands: IDs of two regions then differ in their ms.
-_APART_S: Final = 0.002
-# How long an act waits for the answers that it brings to commands that wait.
-_ANSWER_S: Final = 0.02
-# A command in a cell has at most so many bytes.
-COMMAND_BYTES_MAX: Final = 64 << 10
 # Settings that change replies; values other than the defaults go into the header.
 _SETTINGS: Final = (
+    MODE_SETTING,
     "stream-node-max-entries",
     "stream-node-max-bytes",
     "stream-idmp-duration",
     "stream-idmp-maxsize",
     "crdt-expiry-grace-ms",
 )
-# How often a clock is read at most.
-_CLOCK_READINGS: Final = 20
-# Clocks that differ by less are taken as equal.
-_CLOCKS_EQUAL_MS: Final = 20
+# How often a region is read while clients write to it.
+_READINGS_MAX: Final = 50
+_STEPS: Final = {"Sync": Sync, "Cut": Cut, "Heal": Heal}
 
-_USE_DIRECTIVES: Final = "type sync, cut or heal at the recorder instead"
-_REFUSED: Final[dict[bytes, str]] = {
-    b"CRDT.LINK": _USE_DIRECTIVES,
-    b"CRDT.SYNC": _USE_DIRECTIVES,
-    b"WAIT": "links are closed but in Sync rows, so it would only time out",
-    b"CRDT.WAIT": "links are closed but in Sync rows, so it would only time out",
-    b"CRDT.MEMBER": "it cannot be taken back",
-    b"SHUTDOWN": "the region would end",
-    b"DEBUG": "its effects cannot be repeated",
-    b"MONITOR": "its replies have no end",
-    b"HELLO": "scenarios speak RESP2",
-    b"QUIT": "hang up instead",
-}
-# Subcommands of CLIENT that leave other connections, and the order of replies, alone.
-_HARMLESS: Final = frozenset(b"SETINFO SETNAME GETNAME ID INFO LIST NO-EVICT NO-TOUCH".split())
-# Commands after which the time that passes matters.
-_TIMED: Final = frozenset(b"EXPIRE PEXPIRE EXPIREAT PEXPIREAT XCLAIM XAUTOCLAIM".split())
-_ABSOLUTE: Final = re.compile(rb"\d{12,}(-\d+|-\*)?")
+Found = TypeVar("Found")
+# A time in ms on the region's clock, and a sequence number; for an add its generated ID.
+At = tuple[int, int]
 
 
 class Refused(Exception):
-    """A command or an act that a scenario cannot hold; the text says why."""
-
-
-class Blocked:
-    """The command waits; `Session.poll` brings its answer."""
-
-
-class _Waiting:
-    """A command that waits for its answer."""
-
-    def __init__(self, call: Call, ticket: Ticket) -> None:
-        self.call: Final = call
-        self.ticket: Final = ticket
+    """A line that a scenario cannot hold; the text says why."""
 
 
 class Session:
     """The recorder. It begins on an empty cluster; `close` opens its links and keeps its data.
 
-    `notes` receives remarks for the user about acts that may not be repeated exactly.
+    `notes` receives remarks for the user about what the file may not repeat exactly.
     """
 
     def __init__(self, cluster: LiveCluster, title: str) -> None:
         self.cluster: Final = cluster
         self.names: Final = {one: end.name for one, end in sorted(cluster.endpoints.items())}
-        self.acts: Final[list[Act]] = []
-        self.notes: Final[list[str]] = []
         self.title: Final = title
-        self._modes = {one: cluster.setting(one, MODE_SETTING) for one in self.names}
-        self._settings = {
-            one: {name: cluster.setting(one, name) for name in _SETTINGS} for one in self.names
+        self.notes: Final[dict[str, None]] = {}
+        self._settings: Final = {
+            name: {one: cluster.setting(one, name) for one in self.names} for name in _SETTINGS
         }
         regions = tuple(self.names)
-        self._scenario: Final = Scenario(
+        modes = self._settings[MODE_SETTING]
+        scenario = Scenario(
             path="",
             title=title,
             steps=(),
             columns=regions,
             members=len(regions),
-            own_settings=tuple((one, MODE_SETTING, mode) for one, mode in self._modes.items()),
+            own_settings=tuple((one, MODE_SETTING, mode) for one, mode in modes.items()),
             regions=regions,
             links=shape_of("mesh", regions),
         )
-        self._waiting: dict[int, _Waiting] = {}
-        # The answers to commands that waited, until `take_answer`.
-        self._answers: dict[int, tuple[int, int, DecodedReply]] = {}
-        self._is_timed = False
-        self._is_absolute = False
-        cluster.prepare(self._scenario)
-        self._run: Final = Run(self._scenario, cluster)
-        self._clocks_ms = {one: self._measure_clock(one) for one in self.names}
-        self._begun_ms = int(time.time() * 1000)
-        self._ended_s = time.monotonic()
+        cluster.prepare(scenario)
+        self._run: Final = Run(scenario, cluster)
+        self._begun_ms: Final = self._time_ms(regions[0])
+        # The regions are level here.
+        self._begun: Final = cluster.vectors(regions)[regions[0]]
+        self._others: Final[dict[tuple[str, str], str]] = {}
+        self._states: Final = {
+            one: RegionState(one, mode == "strict", self._others) for one, mode in modes.items()
+        }
+        # Own counter up to which a region's effects have been searched for keys.
+        self._searched: Final = {one: self._begun.get(one, 0) for one in regions}
+        # key → region → position in its log up to which events have been taken.
+        self._taken: Final[dict[bytes, dict[int, int]]] = {}
+        # region → its cells since the last Sync, Cut or Heal.
+        self._cells: Final[dict[int, list[tuple[At, str]]]] = {one: [] for one in regions}
+        self._rows: list[Row] = []
 
-    def _measure_clock(self, region: int) -> int:
-        """How far the clock of a region is ahead of this machine's, in ms.
+    # -- what the regions tell
 
-        An answer can come late. The one that took the shortest time tells it best.
-        """
-        found: list[tuple[float, float]] = []
-        for _ in range(_CLOCK_READINGS):
-            begun_ms = time.time() * 1000
-            reply = self.cluster.ask(region, "TIME")
-            ended_ms = time.time() * 1000
-            assert isinstance(reply, list)
-            numbers = [int(part) for part in reply if isinstance(part, bytes)]
-            theirs_ms = numbers[0] * 1000 + numbers[1] / 1000
-            found.append((ended_ms - begun_ms, theirs_ms - (begun_ms + ended_ms) / 2))
-            if ended_ms - begun_ms < _CLOCKS_EQUAL_MS / 2:
-                break
-        return int(min(found)[1])
+    def gather(self) -> bool:
+        """Takes what the regions have done since the last time; whether there was anything."""
+        for region in self.names:
+            self._find_keys(region)
+        return sum(self._gather(region) for region in self.names) > 0
 
-    # -- acts
+    def _ask(self, region: int, *words: bytes | str | int) -> dict[str, Any]:
+        reply = self.cluster.ask(region, *words)
+        if not isinstance(reply, list):
+            raise ClusterError(f"{self.names[region]}: {words[0]!s} answered {reply!r}")
+        return _named(_texts(reply))
 
-    def command(self, region: int, client: int, words: Words) -> Union[DecodedReply, Blocked]:
-        """Sends a command and records it; `client` 0 is the region's own client.
+    def _find_keys(self, region: int) -> None:
+        """Notes the keys of effects that the region's commands issued."""
+        after: Any = self._searched[region]
+        while after is not None:
+            told = self._ask(region, "CRDT.EFFECTS", region, after, "COUNT", EVENTS_MAX, "NOFIELDS")
+            for effect in map(_named, told["events"]):
+                self._searched[region] = effect["dot"][1]
+                if effect["key"] is not None and effect["command"]:
+                    self._taken.setdefault(_bytes(effect["key"]), dict.fromkeys(self.names, 0))
+            after = told["next"]
 
-        Raises:
-            Refused: A scenario cannot hold it; nothing was sent.
-        """
-        whose = connection(region, client)
-        self._check(whose, client, words)
-        blocks = _blocks(words) and whose not in self._run.queued
-        number = self.look(region, client, (b"CLIENT", b"ID")) if blocks else None
-        self._pass_time()
-        call = Call(0, "", region, words, None, client=client, blocks=blocks)
-        recorded = _for_ever(words) if blocks else words
-        queued = tuple(self._run.queued.get(whose, ()))
-        (ticket,) = self.cluster.post(region, client, [words], at_once=False)
-        self._note_kinds(words)
-        if blocks and self._waits(region, ticket, number):
-            self.acts.append(Said(region, client, recorded, None))
-            self._waiting[whose] = _Waiting(call, ticket)
-            self._ended()
-            return Blocked()
-        self.cluster.settle(ticket)
-        if ticket.is_open or ticket.lost or ticket.refused:
-            self.acts.append(Left(region, client))
-            self._run.queued.pop(whose, None)
-            self._ended()
-            raise Refused(f"{self.names[region]} closed the connection")
-        if blocks and ticket.reply is None:
-            # Its time was over at once. With BLOCK 0 it would wait for ever.
-            recorded = _at_once(words)
-        shape = self._run.shape_of(call, list(words), ticket.reply)
-        expected = written_reply(words, shape, queued)
-        self.acts.append(Said(region, client, recorded, expected))
-        self._ended()
-        self._answer_others()
-        return ticket.reply
+    def _gather(self, region: int) -> int:
+        """Takes the new events of all keys in one region, in the order of its log."""
+        found = [(_text(key), event) for key in self._taken for event in self._events(region, key)]
+        found.sort(key=lambda one: (one[1].position, one[1].dot or (0, 0)))
+        for key, event in in_order(found):
+            if event.kind == "snapshot":
+                self.notes[f"{self.names[region]} joined a snapshot, which hides effects"] = None
+            for words, expected in self._states[region].take(key, event):
+                is_generated = words[0] == b"XADD" and b"*" in words
+                at = halves(event.facts["id"]) if is_generated else (event.time_ms, 0)
+                self._cells[region].append((at, command_cell(words, expected)))
+        return len(found)
 
-    def _waits(self, region: int, ticket: Ticket, number: DecodedReply) -> bool:
-        """Whether the command of the client with this number waits.
+    def _events(self, region: int, key: bytes) -> Iterator[Event]:
+        """The events of a key in a region since the session began that have not been taken."""
+        taken = self._taken[key]
+        is_new = taken[region] > 0
+        more: Any = True
+        while more:
+            told = self._ask(
+                region, "CRDT.HISTORY", key, "AFTER", taken[region], "COUNT", EVENTS_MAX
+            )
+            for event in map(Event, map(_named, told["events"])):
+                taken[region] = event.position
+                # Everything was flushed: no local record is new before the first new effect.
+                is_new = is_new or (event.dot is not None and not covers(self._begun, *event.dot))
+                if is_new:
+                    yield event
+            more = told["next"]
 
-        Without an answer, it waits only if the region says so: a busy one may just be slow.
-        """
-        deadline_s = time.monotonic() + ANSWER_PATIENCE_S
-        while self.cluster.is_blocked(ticket):
-            listed = self.cluster.ask(region, "CLIENT", "LIST", "ID", str(number))
-            if not isinstance(listed, bytes) or re.search(rb" flags=[A-Za-z]*b", listed):
-                return True
-            if time.monotonic() > deadline_s:
-                return True
-        return False
+    def _time_ms(self, region: int) -> int:
+        reply = self.cluster.ask(region, "TIME")
+        assert isinstance(reply, list) and isinstance(reply[0], bytes)
+        assert isinstance(reply[1], bytes)
+        return int(reply[0]) * 1000 + int(reply[1]) // 1000
 
-    def look(self, region: int, client: int, words: Words) -> DecodedReply:
-        """Sends a command that changes nothing, without recording it.
+    # -- what the user types
 
-        Raises:
-            Refused: The client waits for an answer, or the command acts on other connections.
-        """
-        self._check(connection(region, client), client, words)
-        (ticket,) = self.cluster.post(region, client, [words], at_once=False)
-        self.cluster.settle(ticket)
-        return ticket.reply
+    def command(self, region: int, words: Words, is_read: bool) -> DecodedReply:
+        """Sends a command. A read is recorded with its reply; the log tells of others."""
+        if not is_read:
+            reply = self.cluster.ask(region, *words)
+            self.gather()
+            return reply
+        reply = self._undisturbed(lambda: self.cluster.ask(region, *words))
+        self._cells[region].append(((self._time_ms(region), 0), self._read(words, reply)))
+        return reply
 
-    def is_in_transaction(self, region: int, client: int) -> bool:
-        """Whether the client has begun a transaction."""
-        return connection(region, client) in self._run.queued
+    def _read(self, words: Words, reply: DecodedReply) -> str:
+        """A read and its reply, with the IDs of the table (see `RegionState`)."""
+        text = command_cell(words, written_reply(words, shape(words, reply)))
+        for (key, entry_id), other in self._others.items():
+            if _bytes(key) in words:
+                text = re.sub(rf"(?<![\w-]){entry_id}(?![\w-])", other, text)
+        return text
 
-    def hang_up(self, region: int, client: int) -> None:
-        """The client closes its connection."""
-        whose = connection(region, client)
-        self.cluster.hang_up(region, client)
-        self._run.queued.pop(whose, None)
-        if self._waiting.pop(whose, None) is not None or client == 0:
-            self.acts.append(Left(region, client))
-        self._ended()
+    def _undisturbed(self, read: Callable[[], Found]) -> Found:
+        """What is read while no client changes anything, after all that was done before it."""
+        for _ in range(_READINGS_MAX):
+            self.gather()
+            found = read()
+            if not self.gather():
+                return found
+        raise ClusterError("clients write all the time, so no state can be read")
 
-    def sync(self, regions: Sequence[int] = ()) -> None:
-        """The regions become level; cut links stay closed."""
-        self._together("Sync", regions)
-
-    def cut(self, regions: Sequence[int]) -> None:
-        """The links among the regions stay closed, in Sync acts, too."""
-        self._together("Cut", regions)
-
-    def heal(self, regions: Sequence[int] = ()) -> None:
-        """Ends cuts of the links among the regions."""
-        self._together("Heal", regions)
-
-    def _together(self, kind: str, regions: Sequence[int]) -> None:
+    def together(self, kind: str, regions: Sequence[int] = ()) -> None:
+        """Performs a Sync, Cut or Heal of these regions, or of all."""
         chosen = tuple(sorted(regions or self.names))
         if len(chosen) < 2:
             raise Refused(f"{kind.lower()} needs two regions or more")
-        self._pass_time()
-        if kind == "Sync" and self._waiting and len(chosen) > 2:
-            self._sync_in_pairs(chosen)
-        else:
-            self._perform(kind, chosen)
+        if kind == "Sync" and len(chosen) > 2 and any(map(self._has_waiting, chosen)):
+            # A client is answered as soon as some effects arrive. If those of two regions came at
+            # once, the file could not say which came first.
+            for pair in combinations(chosen, 2):
+                self._perform(kind, pair)
+        self._perform(kind, chosen)
+
+    def _has_waiting(self, region: int) -> bool:
+        """Whether a client of the region waits for entries."""
+        info = self.cluster.ask(region, "INFO", "clients")
+        return isinstance(info, bytes) and info_of(info)["blocked_clients"] != "0"
 
     def _perform(self, kind: str, regions: tuple[int, ...]) -> None:
-        step = {"Sync": Sync, "Cut": Cut, "Heal": Heal}[kind](0, "", regions)
-        self._run.perform(step)
-        self.acts.append(Together(kind, regions))
-        self._ended()
-        self._answer_others()
+        self.gather()
+        self._end_interval()
+        begun_ms = self._time_ms(regions[0])
+        self._run.perform(_STEPS[kind](0, "", regions))
+        text = f"— {kind} —"
+        self._rows.append(Row(begun_ms, self._time_ms(regions[0]), dict.fromkeys(regions, text)))
 
-    def _sync_in_pairs(self, regions: tuple[int, ...]) -> None:
-        """Makes regions level two at a time.
-
-        A command that waits is answered as soon as some effects arrive. If they came from two
-        regions at once, the file could not say which come first.
-        """
-        pairs = [pair for pair in combinations(regions, 2) if frozenset(pair) not in self._run.cut]
-        wanted = pairs
-        while wanted:
-            for pair in wanted:
-                self._perform("Sync", pair)
-            vectors = self.cluster.vectors(regions)
-            wanted = [(one, other) for one, other in pairs if vectors[one] != vectors[other]]
-
-    def _answer_others(self) -> bool:
-        """Lets the answers come that the last act brings, so that they stand behind it."""
-        if self._waiting:
-            time.sleep(_ANSWER_S)
-        return self.poll()
-
-    def answers(self) -> list[tuple[int, int]]:
-        """(region, client) of those whose command has waited and is answered."""
-        return [(region, client) for region, client, _ in self._answers.values()]
-
-    def take_answer(self, region: int, client: int) -> DecodedReply:
-        """The answer to the command of a client among `answers`."""
-        return self._answers.pop(connection(region, client))[2]
-
-    def poll(self) -> bool:
-        """Records the answers to commands that waited; whether there was one."""
-        if not self._waiting:
-            return False
-        self.cluster.gather([])
-        found = False
-        for whose, waiting in list(self._waiting.items()):
-            call, ticket = waiting.call, waiting.ticket
-            if ticket.is_open:
-                continue
-            del self._waiting[whose]
-            found = True
-            self._answers[whose] = (call.region, call.client, ticket.reply)
-            if ticket.lost or ticket.reply is None:
-                # A time-out changes nothing, so the file ends the connection instead.
-                self.cluster.hang_up(call.region, call.client)
-                self.acts.append(Left(call.region, call.client))
-                self.notes.append(
-                    f"{call.argv[0].decode()} in {self.names[call.region]} timed out; the file"
-                    " closes its connection there instead"
-                )
-                continue
-            shape = self._run.shape_of(call, list(call.argv), ticket.reply)
-            expected = written_reply(call.argv, shape, ())
-            self.acts.append(Answered(call.region, call.client, expected))
-            self._ended()
-        return found
-
-    # -- checks and time
-
-    def _check(self, whose: int, client: int, words: Words) -> None:
-        name = words[0].upper()
-        shown = words[0].decode("utf-8", "backslashreplace")
-        if not 0 <= client <= CLIENT_MAX:
-            raise Refused(f"a client's label is a number up to {CLIENT_MAX}")
-        if whose in self._waiting:
-            raise Refused("this client waits for an answer; use another client")
-        if not re.fullmatch(rb"[A-Za-z][\w.-]*", words[0]):
-            raise Refused(f"a cell cannot hold a command called {shown!r}")
-        if name in _REFUSED:
-            raise Refused(f"a scenario cannot hold {shown}: {_REFUSED[name]}")
-        if name == b"CLIENT" and len(words) > 1 and words[1].upper() not in _HARMLESS:
-            raise Refused("a scenario cannot hold this form of CLIENT: it acts on connections")
-        size = sum(map(len, words))
-        if size > COMMAND_BYTES_MAX:
-            raise Refused(
-                f"a cell holds a command of at most {COMMAND_BYTES_MAX} bytes, this one has {size}"
-            )
-
-    def _note_kinds(self, words: Words) -> None:
-        name = words[0].upper()
-        upper = [word.upper() for word in words]
-        if name in _TIMED or (name == b"XPENDING" and b"IDLE" in upper):
-            self._is_timed = True
-        if name == b"XADD" and (b"IDMP" in upper or b"IDMPAUTO" in upper):
-            self._is_timed = True
-        if name in (b"EXPIREAT", b"PEXPIREAT"):
-            self._is_absolute = True
-        if name in (b"XADD", b"XSETID") and any(_ABSOLUTE.fullmatch(one) for one in words[2:]):
-            self._is_absolute = True
-
-    def _pass_time(self) -> None:
-        """Waits until a command may follow the last one, and records the time since that."""
-        self.poll()
-        time.sleep(_APART_S)
-        gap_ms = int((time.monotonic() - self._ended_s) * 1000)
-        self.acts.append(Gap(gap_ms))
-
-    def _ended(self) -> None:
-        self._ended_s = time.monotonic()
+    def _end_interval(self) -> None:
+        """Makes rows of the cells since the last Sync. A region's order stays as it was."""
+        merged: list[tuple[At, int, str]] = []
+        for region, cells in self._cells.items():
+            latest = (1 << 64, 0)
+            for place, (at, text) in reversed(list(enumerate(cells))):
+                # The row of an effect has the clock at which its block ended.
+                latest = min(latest, at)
+                cells[place] = latest, text
+            merged += [(at, region, text) for at, text in cells]
+            cells.clear()
+        merged.sort(key=lambda one: one[0])
+        self._rows += [Row(at[0], at[0], {region: text}) for at, region, text in merged]
 
     # -- the end
+
+    def conclude(self) -> None:
+        """Adds rows that read what each region holds now."""
+        read = self._undisturbed(
+            lambda: [
+                {region: self._held(region, key) for region in self.names}
+                for key in sorted(self._taken)
+            ]
+        )
+        self._end_interval()
+        now_ms = self._time_ms(min(self.names))
+        self._rows += [Row(now_ms, now_ms, cells) for cells in read]
+
+    def _held(self, region: int, key: bytes) -> str:
+        """The reads of one key, with their replies: entries, groups, pending entries."""
+        groups = self.cluster.ask(region, "XINFO", "GROUPS", key)
+        names = [_named(_texts(one))["name"] for one in groups] if isinstance(groups, list) else []
+        reads = [(b"XRANGE", key, b"-", b"+"), (b"XINFO", b"GROUPS", key)]
+        reads += [(b"XPENDING", key, _bytes(name), b"-", b"+", b"1000") for name in names]
+        replies = [self.cluster.ask(region, *words) for words in reads]
+        return "<br/>".join(
+            self._read(words, reply) for words, reply in zip(reads, replies, strict=True)
+        )
 
     def close(self) -> None:
         """Opens the links again, restores settings, and closes the connections. Data stays."""
         self.cluster.release()
 
     def text(self) -> str:
-        """The session as a scenario file. Clients that still wait close their connections there."""
-        calls = [waiting.call for waiting in self._waiting.values()]
-        acts = [*self.acts, *(Left(call.region, call.client) for call in calls)]
-        return write_session(self.title, self.names, self._header(), acts, self._is_timed)
+        """What has been recorded, as a scenario file."""
+        self._end_interval()
+        is_timed = any(state.is_timed for state in self._states.values())
+        return write_session(self.title, self.names, self._header(), self._rows, is_timed)
 
     def _header(self) -> list[str]:
-        lines: list[str] = []
-        for name, values in [
-            ("id-mode", self._modes),
-            *(
-                (name, {one: its[name] for one, its in self._settings.items()})
-                for name in _SETTINGS
-            ),
-        ]:
-            lines += self._values(name, values)
-        lowest = min(self._clocks_ms.values())
-        base_ms = self._begun_ms - EPOCH_MS if self._is_absolute else 0
-        for one, ahead_ms in self._clocks_ms.items():
-            apart_ms = ahead_ms - lowest if ahead_ms - lowest > _CLOCKS_EQUAL_MS else 0
-            if base_ms + apart_ms:
-                lines.append(f"clock {self.names[one]}: {base_ms + apart_ms} ms")
+        defaults = Settings({}).values
+        settings = {
+            name: values
+            for name, values in self._settings.items()
+            if set(values.values()) != {str(defaults[name])}
+        }
+        lines = settings_lines(settings, self.names)
+        if any(state.is_absolute for state in self._states.values()):
+            ahead_ms = self._begun_ms - EPOCH_MS
+            lines += [f"clock {name}: {ahead_ms} ms" for name in self.names.values()]
         return lines
 
-    def _values(self, name: str, values: dict[int, str]) -> list[str]:
-        """A setting's lines; none where the default is in force."""
-        default = "strict" if name == "id-mode" else default_of(name)
-        if set(values.values()) == {default}:
-            return []
-        if len(set(values.values())) == 1:
-            value = values[min(values)]
-            return [f"id-mode: {value}" if name == "id-mode" else f"set {name}: {value}"]
-        setting = MODE_SETTING if name == "id-mode" else name
-        return [f"set {self.names[one]} {setting}: {value}" for one, value in values.items()]
+
+def in_order(events: Sequence[tuple[str, Event]]) -> list[tuple[str, Event]]:
+    """Events, each local record before the effects that came after it.
+
+    In the log, the records of a commit follow its effects, though some records were made first.
+    """
+    ordered: list[tuple[str, Event]] = []
+    begin = 0  # of the row before
+    for position, row in groupby(events, key=lambda one: one[1].position):
+        end = place = len(ordered)
+        for key, event in reversed(list(row)):
+            for at in range(begin, place):
+                other, effect = ordered[at]
+                is_of_commit = (effect.position, effect.source) == (position - 1, 0)
+                if is_of_commit and _is_later(effect, event, other == key):
+                    place = at
+                    break
+            ordered.insert(place, (key, event))
+        begin = end
+    return ordered
 
 
-def default_of(name: str) -> str:
-    """The default of a setting, as CONFIG GET shows it."""
-    return str(Settings({}).values[name])
-
-
-def _blocks(words: Words) -> bool:
-    upper = [word.upper() for word in words]
-    if upper[0] not in (b"XREAD", b"XREADGROUP") or b"STREAMS" not in upper:
+def _is_later(effect: Event, record: Event, has_its_key: bool) -> bool:
+    """Whether an effect came after a record: by counter or time, or as it ends what that names."""
+    if effect.dot is None or record.dot is not None or "group" not in record.facts:
         return False
-    return b"BLOCK" in upper[: upper.index(b"STREAMS")]
+    floor = record.facts.get("floor")
+    if isinstance(floor, list):
+        return not covers(vector_of(floor), *effect.dot)
+    if effect.kind == "add":
+        return record.at_ms < halves(effect.facts["id"])[0] <= effect.applied_ms
+    return has_its_key and (
+        effect.destroys(record.facts["group"]) or any(map(effect.removes, record.entry_dots()))
+    )
 
 
-def _at_once(words: Words) -> Words:
-    """The command without BLOCK."""
-    place = [word.upper() for word in words].index(b"BLOCK")
-    return (*words[:place], *words[place + 2 :])
+def _named(flat: Any) -> dict[str, Any]:
+    """A map of RESP2."""
+    return dict(zip(flat[::2], flat[1::2], strict=True))
 
 
-def _for_ever(words: Words) -> Words:
-    """The command with BLOCK 0: in virtual time no other time passes than the table's."""
-    place = [word.upper() for word in words].index(b"BLOCK")
-    return (*words[: place + 1], b"0", *words[place + 2 :])
+def _texts(reply: Any) -> Any:
+    """A reply with text instead of bytes; surrogates stand for bytes that are not UTF-8."""
+    if isinstance(reply, list):
+        return [_texts(one) for one in reply]
+    return _text(reply) if isinstance(reply, bytes) else reply
+
+
+def _text(word: bytes) -> str:
+    return word.decode("utf-8", "surrogateescape")
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")

@@ -8,7 +8,6 @@ simulated run that was written as a file is repeated exactly.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Final, Optional
@@ -16,26 +15,17 @@ from typing import Any, Final, Optional
 from anabranch.cluster.errors import ClusterError
 from anabranch.region.engine.commands.introspection import keys_of
 from anabranch.region.engine.registry import commands
-from anabranch.region.engine.replies import (
-    CommandError,
-    ErrorReply,
-    MapReply,
-    NullArray,
-    SetReply,
-    SimpleString,
-    VerbatimText,
-)
-from anabranch.region.engine.replies import Reply as EngineReply
-from anabranch.region.resp.decoder import DecodedReply, ErrorText
-from anabranch.region.resp.encoder import format_double
+from anabranch.region.engine.replies import CommandError
+from anabranch.region.resp.decoder import DecodedReply
 from anabranch.sim.checkers import ALL
-from anabranch.sim.history import Began, Checker, Operation, Violation, Words
-from anabranch.sim.load.client import Client
-from anabranch.sim.plan import ClientPlan, Fault, Link, Plan
+from anabranch.sim.history import Began, Checker, Operation, Violation
+from anabranch.sim.plan import Fault, Link, Plan
 from anabranch.sim.run import conclude
 from anabranch.sim.scenario.cluster import Ticket
+from anabranch.sim.scenario.mismatch import Mismatch
 from anabranch.sim.scenario.model import CLIENT_MAX, Scenario
-from anabranch.sim.scenario.runner import Mismatch, StepWatcher, run_scenario
+from anabranch.sim.scenario.runner import StepWatcher, run_scenario
+from anabranch.sim.scenario.table_client import TableClient
 from anabranch.sim.timeline.recorder import Recorder
 from anabranch.sim.world import faults
 from anabranch.sim.world.environment import EPOCH_MS
@@ -55,50 +45,10 @@ _ADMINISTRATORS: Final = CLIENT_MAX + 101
 Tell = Optional[Callable[[tuple[Any, ...]], None]]
 
 
-class _Speaker(Client):
-    """A client of the table: sends the table's commands, and keeps a ticket for each."""
-
-    def __init__(self, number: int, region: int) -> None:
-        super().__init__(
-            ClientPlan(number, "speaker", region, (), 0), (region,), lambda _: "strict"
-        )
-        # Commands sent and not yet computed, in order.
-        self.to_run: deque[Ticket] = deque()
-        # operation number → ticket of a reply that is computed and on its way.
-        self.tickets: dict[int, Ticket] = {}
-
-    def framed(self, argv: Words, reply: EngineReply) -> None:
-        """The reply to the next command has come at once."""
-        ticket = self.to_run.popleft()
-        ticket.computed(plain(reply))
-        ticket.answered()
-
-    def computed(self, operation: Operation) -> None:
-        """A region has computed the reply to the next command."""
-        ticket = self.to_run.popleft()
-        ticket.computed(plain(operation.reply))
-        self.tickets[operation.number] = ticket
-
-    def answered(self, operation: Operation) -> None:
-        """The reply has come."""
-        self.tickets.pop(operation.number).answered()
-
-    def lost(self, operation: Operation) -> None:
-        """The reply is lost with the connection, and so are all replies on it."""
-        self.lose()
-
-    def lose(self) -> None:
-        """Marks all open tickets as lost."""
-        for ticket in (*self.tickets.values(), *self.to_run):
-            ticket.lose()
-        self.tickets = {}
-        self.to_run.clear()
-
-
-class _Onlooker(Checker):
+class _ReplyObserver(Checker):
     """Sees the replies that regions compute, and their starts."""
 
-    name = "onlooker"
+    name = "reply observer"
     cluster: VirtualCluster
 
     def began(self, event: Began) -> None:
@@ -108,7 +58,7 @@ class _Onlooker(Checker):
     def executed(self, operation: Operation) -> None:
         """See `Checker`."""
         client = self.cluster.world.clients.get(operation.client)
-        if isinstance(client, _Speaker):
+        if isinstance(client, TableClient):
             client.computed(operation)
 
 
@@ -139,7 +89,7 @@ class VirtualCluster:
             self.world = new_world(
                 plan_of(scenario),
                 [
-                    _Onlooker,
+                    _ReplyObserver,
                     *(self._judges if scenario.judged else []),
                     *([self._recorder.judge] if self._recorder is not None else []),
                 ],
@@ -148,16 +98,16 @@ class VirtualCluster:
             )
         except (KeyError, ValueError) as error:
             raise ClusterError(f"a setting is wrong: {error}") from error
-        onlooker = self.world.judges[0]
-        assert isinstance(onlooker, _Onlooker)
-        onlooker.cluster = self
+        observer = self.world.judges[0]
+        assert isinstance(observer, _ReplyObserver)
+        observer.cluster = self
         for number in dict.fromkeys(
             [
                 *scenario.surroundings.clients,
                 *sorted({call.client for call in scenario.calls() if call.client}),
             ]
         ):
-            self.world.clients[number] = _Speaker(number, scenario.regions[0])
+            self.world.clients[number] = TableClient(number, scenario.regions[0])
         self.world.begin()
         self._mark = self.world.steps_mark
         if not scenario.links_open:
@@ -207,11 +157,11 @@ class VirtualCluster:
         self, region: int, client: int, commands: Sequence[Sequence[bytes]], at_once: bool
     ) -> list[Ticket]:
         """See `ScenarioCluster`."""
-        speaker = self._speaker(client or CLIENT_MAX + region, region)
+        sender = self._client(client or CLIENT_MAX + region, region)
         if not at_once:
             self.sleep(1)  # the time that a quick client takes
             self._await(lambda: self._is_reachable(region), f"region {region} to run")
-        return self._send(speaker, region, commands)
+        return self._send(sender, region, commands)
 
     def settle(self, ticket: Ticket) -> None:
         """See `ScenarioCluster`."""
@@ -227,31 +177,31 @@ class VirtualCluster:
 
     def hang_up(self, region: int, client: int) -> None:
         """See `ScenarioCluster`."""
-        speaker = self._speaker(client or CLIENT_MAX + region, region)
-        self.world.break_line(speaker.number)
-        speaker.lose()
+        sender = self._client(client or CLIENT_MAX + region, region)
+        self.world.break_line(sender.number)
+        sender.lose()
 
-    def _speaker(self, number: int, region: int) -> _Speaker:
-        speaker = self.world.clients.setdefault(number, _Speaker(number, region))
-        assert isinstance(speaker, _Speaker)
-        return speaker
+    def _client(self, number: int, region: int) -> TableClient:
+        sender = self.world.clients.setdefault(number, TableClient(number, region))
+        assert isinstance(sender, TableClient)
+        return sender
 
     def _send(
-        self, speaker: _Speaker, region: int, commands: Sequence[Sequence[bytes]]
+        self, sender: TableClient, region: int, commands: Sequence[Sequence[bytes]]
     ) -> list[Ticket]:
         world = self.world
-        if speaker.region != region or speaker.number not in world.lines:
-            speaker.region = region
-            world.break_line(speaker.number)
-            speaker.lose()
+        if sender.region != region or sender.number not in world.lines:
+            sender.region = region
+            world.break_line(sender.number)
+            sender.lose()
         reachable = self._is_reachable(region)
         tickets = [Ticket() for _ in commands]
         if reachable:
-            speaker.to_run.extend(tickets)
+            sender.to_run.extend(tickets)
         else:
             for ticket in tickets:
                 ticket.refuse()
-        world.send(speaker, [tuple(argv) for argv in commands])
+        world.send(sender, [tuple(argv) for argv in commands])
         return tickets
 
     def _is_reachable(self, region: int) -> bool:
@@ -259,7 +209,7 @@ class VirtualCluster:
 
     def _administer(self, region: int, *argv: bytes) -> Ticket:
         self._await(lambda: self._is_reachable(region), f"region {region} to run")
-        return self._send(self._speaker(_ADMINISTRATORS + region, region), region, [argv])[0]
+        return self._send(self._client(_ADMINISTRATORS + region, region), region, [argv])[0]
 
     # -- links
 
@@ -422,22 +372,3 @@ def run_virtually(
         if hasattr(cluster, "world"):
             cluster.close()
     return mismatches, cluster.violations
-
-
-def plain(reply: EngineReply) -> DecodedReply:
-    """A reply as RESP2 carries it."""
-    if reply is None or isinstance(reply, (bytes, NullArray)):
-        return reply if isinstance(reply, bytes) else None
-    if isinstance(reply, (bool, int)):
-        return int(reply)
-    if isinstance(reply, list):
-        return [plain(item) for item in reply]
-    if isinstance(reply, ErrorReply):
-        return ErrorText(reply.message)
-    if isinstance(reply, (SimpleString, VerbatimText)):
-        return reply.text
-    if isinstance(reply, MapReply):
-        return [plain(item) for item in reply.flat]
-    if isinstance(reply, SetReply):
-        return [plain(item) for item in reply.items]
-    return format_double(reply) if isinstance(reply, float) else None

@@ -6,8 +6,8 @@ the same commands at the same times.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, Optional
 
 from anabranch.sim.history import Words
 from anabranch.sim.plan import REGION_NAMES, Fault, Plan, shape_of
@@ -153,19 +153,32 @@ def _dials(plan: Plan) -> list[str]:
 
 
 def _settings(plan: Plan) -> list[str]:
-    """The lines of settings that all regions share, and of those that each has for itself."""
+    names = dict.fromkeys(name for region in plan.regions for name in plan.settings[region])
+    return settings_lines(
+        {name: {one: plan.settings[one].get(name) for one in plan.regions} for name in names},
+        {one: REGION_NAMES[one - 1] for one in plan.regions},
+    )
+
+
+def settings_lines(
+    settings: Mapping[str, Mapping[int, Optional[str]]], names: Mapping[int, str]
+) -> list[str]:
+    """The lines of settings that all regions share, and of those that each has for itself.
+
+    Args:
+        settings: Name of a setting → region_id → value.
+        names: region_id → name of the region.
+    """
     lines: list[str] = []
-    names = list(dict.fromkeys(name for region in plan.regions for name in plan.settings[region]))
-    for name in names:
-        values = [plan.settings[region].get(name) for region in plan.regions]
-        if None not in values and len(set(values)) == 1:
-            lines.append(
-                f"id-mode: {values[0]}" if name == MODE_SETTING else f"set {name}: {values[0]}"
-            )
+    for name, values in settings.items():
+        shared = set(values.values())
+        if None not in shared and len(shared) == 1:
+            value = shared.pop()
+            lines.append(f"id-mode: {value}" if name == MODE_SETTING else f"set {name}: {value}")
         else:
             lines += [
-                f"set {REGION_NAMES[region - 1]} {name}: {value}"
-                for region, value in zip(plan.regions, values, strict=True)
+                f"set {names[region]} {name}: {value}"
+                for region, value in values.items()
                 if value is not None
             ]
     return lines
