@@ -49,6 +49,7 @@ class KeyEvent:
     had_seen: Optional[Vector] = None
     dots: list[Dot] = field(default_factory=list)
     start: parts.ToldPlace = ""
+    drops_references: bool = False
     spans: list[spans.Span] = field(default_factory=list)
     at_ms: Optional[int] = 0
     replaces: list[Dot] = field(default_factory=list)
@@ -119,7 +120,7 @@ _READERS: Final[dict[str, Callable[[Any], Any]]] = {
     "spans": spans.triples_of,
     "at-ms": parts.deadline_of,
     "entries": _entries,
-    "no-ack": bool,
+    **dict.fromkeys(("no-ack", "drops-references"), bool),
     "deliveries": lambda counts: tuple(map(int, counts)),
 }
 
