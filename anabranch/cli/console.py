@@ -84,14 +84,14 @@ def console(
     if reason:
         raise CliError(f"cannot serve the console: {reason}; take another address with --listen")
     writes = not read_only and (allow_write or is_loopback(listens.host))
-    door = CliLinks(cluster, at, password)
+    controller = CliLinks(cluster, at, password)
     served = Console(
         [
             Place(place.name, place.region_id, parse_address(place.resp, place.name))
             for place in places
         ],
         password,
-        door,
+        controller,
         writes,
     )
     does = "writes" if writes else "only reads"
@@ -100,7 +100,7 @@ def console(
 
 
 class CliLinks:
-    """The links as `anabranch link` reads and changes them: a `console.links.LinkDoor`."""
+    """The links as `anabranch link` reads and changes them: a `console.links.LinkController`."""
 
     def __init__(self, cluster: Path | None, at: list[str] | None, password: str | None) -> None:
         self._cluster: Final = cluster

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Final, Optional
+from typing import Final, Optional
 
 from anabranch.cli.addresses import RegionAddress
 from anabranch.cli.client import RegionClient
@@ -13,9 +13,9 @@ from anabranch.plural import counted
 from anabranch.sim.timeline.files import DrawingError, write
 from anabranch.study.diagram import draw
 from anabranch.study.diagram.narrowing import EVENTS_MAX, TooManyEvents
-from anabranch.study.history.events import Telling
-from anabranch.study.history.steps import Answer
+from anabranch.study.history.steps import RegionAnswer
 from anabranch.study.history.timeline import NoEvents, Range, timeline_of
+from anabranch.study.replies.histories import KeyHistory, KeyState
 
 # Events that each region tells. A drawing has fewer; the rest tells what became of them.
 _TOLD_MAX: Final = 1000
@@ -30,7 +30,7 @@ def draw_history(
         CliError: No region answers, there is nothing or too much to draw, or the file cannot be
             written.
     """
-    answers: list[Answer] = []
+    answers: list[RegionAnswer] = []
     names: dict[int, str] = {}
     silent: list[str] = []
     errors: list[str] = []
@@ -56,28 +56,17 @@ def draw_history(
         raise CliError(str(error)) from error
 
 
-def _answer(client: RegionClient, key: bytes, part: Range) -> Answer:
+def _answer(client: RegionClient, key: bytes, part: Range) -> RegionAnswer:
     """One region's state of the key, unless the range ends before the present, and its history."""
     state = None
     if part.until_ms is None:
-        state = _decoded(client.raw("CRDT.EXPLAIN", key, "NOHISTORY"))
+        state = KeyState(client.raw("CRDT.EXPLAIN", key, "NOHISTORY"))
     command: list[str | bytes] = ["CRDT.HISTORY", key, "NEWEST", str(_TOLD_MAX)]
     if part.until_ms is not None:
         command += ["UNTIL", str(part.until_ms)]
     if part.entry_id:
         command += ["ID", os.fsencode(part.entry_id)]
-    return Answer(Telling(_decoded(client.raw(*command))), state, part.until_ms)
-
-
-def _decoded(reply: Any) -> Any:
-    """A reply with text instead of bytes; surrogates stand for bytes that are not UTF-8."""
-    if isinstance(reply, bytes):
-        return reply.decode("utf-8", "surrogateescape")
-    if isinstance(reply, list):
-        return [_decoded(one) for one in reply]
-    if isinstance(reply, dict):
-        return {_decoded(name): _decoded(value) for name, value in reply.items()}
-    return reply
+    return RegionAnswer(KeyHistory(client.raw(*command)), state, part.until_ms)
 
 
 def _too_many(error: TooManyEvents) -> str:

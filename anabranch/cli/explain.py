@@ -21,17 +21,20 @@ from anabranch.cli.addresses import (
     find,
     named,
 )
+from anabranch.cli.client import text
 from anabranch.cli.drawn_history import draw_history
 from anabranch.cli.errors import CliError, Unreachable, UsageError, WrongPassword
 from anabranch.cli.keys import EscapedOption, KeyArgument, name_of
 from anabranch.cli.terminal import width, wrapped
 from anabranch.crdt import ids
-from anabranch.study.history.events import Telling
-from anabranch.study.history.explanation import explain as facts_of
-from anabranch.study.history.sentences import Teller
-from anabranch.study.history.story import story
+from anabranch.escapes import shown
+from anabranch.plural import joined
+from anabranch.study.history.as_json import as_json as json_of
+from anabranch.study.history.explanation import explain as explanation_of
+from anabranch.study.history.sentences import ExplanationText
 from anabranch.study.history.timeline import Range
-from anabranch.study.history.wording import Names, joined, local_time
+from anabranch.study.history.wording import RegionNames, local_time, story
+from anabranch.study.replies.histories import ExplainedHistory, KeyHistory
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the facts as JSON.")]
 EVENTS_MAX = 10_000
@@ -90,19 +93,19 @@ def _checked_id(entry_id: str) -> str:
     return entry_id
 
 
-def _tellings(
+def _histories(
     places: list[RegionAddress], password: Optional[str], *command: str | bytes
-) -> tuple[list[Telling], list[str]]:
+) -> tuple[list[ExplainedHistory], list[str]]:
     """The replies of the regions that answer, and the names of the others."""
-    tellings: list[Telling] = []
+    histories: list[ExplainedHistory] = []
     silent: list[str] = []
     for place in places:
         try:
             with place.client(password) as client:
-                tellings.append(Telling(client.call(*command)))
+                histories.append(ExplainedHistory(client.raw(*command)))
         except Unreachable:
             silent.append(place.name)
-    return tellings, silent
+    return histories, silent
 
 
 def explain(
@@ -131,14 +134,14 @@ def explain(
     if entry_id:
         command.append(_checked_id(entry_id))
     with place.client(password) as client:
-        asked = Telling(client.call(*command))
+        asked = ExplainedHistory(client.raw(*command))
         names = client.members()
-    others, silent = _tellings([one for one in places if one is not place], password, *command)
-    facts = facts_of(asked, others, silent, names)
+    others, silent = _histories([one for one in places if one is not place], password, *command)
+    explanation = explanation_of(asked, others, silent, names)
     if as_json:
-        print(json.dumps(facts, indent=2))
+        print(json.dumps(explanation, indent=2, default=json_of))
     else:
-        print("\n".join(wrapped(Teller(facts).lines(), width())))
+        print("\n".join(wrapped(ExplanationText(explanation).lines(), width())))
 
 
 def log(
@@ -179,45 +182,48 @@ def log(
     for word, value in (("ID", entry_id), ("SINCE", since), ("UNTIL", until)):
         if value is not None:
             command += [word, os.fsencode(str(value))]
-    telling, names = _history(places, region, password, command)
+    reply, names = _reply(places, region, password, command)
+    history = KeyHistory(reply)
     if as_json:
-        print(json.dumps(_as_json(telling, names), indent=2))
+        print(json.dumps(log_as_json(history, text(reply)["events"], names), indent=2))
     else:
         chosen = entry_id is not None or since is not None or until is not None
-        print("\n".join(wrapped(_story(telling, names, chosen), width())))
+        print("\n".join(wrapped(_log_lines(history, RegionNames(names), chosen), width())))
 
 
-def _as_json(telling: Telling, names: dict[int, str]) -> dict[str, Any]:
+def log_as_json(history: KeyHistory, events: list[Any], names: dict[int, str]) -> dict[str, Any]:
+    """`events` are those of the reply, as text: JSON shows them as the region tells them."""
     return {
-        "key": telling.key,
-        "region": telling.region,
+        "key": shown(history.key),
+        "region": history.region,
         "regions": {str(region_id): name for region_id, name in sorted(names.items())},
-        "log_since_ms": telling.since_ms or None,
-        "log_floor": telling.floor,
-        "left_out": telling.left_out,
-        "events": [event.facts for event in telling.events],
+        "log_since_ms": history.since_ms or None,
+        "log_floor": history.floor,
+        "left_out": history.left_out,
+        "events": events,
     }
 
 
-def _story(telling: Telling, names: dict[int, str], chosen: bool) -> list[str]:
+def _log_lines(history: KeyHistory, names: RegionNames, chosen: bool) -> list[str]:
     """The lines; `chosen`: only a part of the history was asked for."""
-    lines = story(telling, Names(names))
-    if telling.left_out:
-        lines.insert(0, f"… {telling.left_out} older events; --newest N shows more")
+    lines = story(history, names)
+    region = history.region
+    if history.left_out:
+        lines.insert(0, f"… {history.left_out} older events; --newest N shows more")
     if not lines:
-        lines.append(f"{telling.region} has no {'such ' if chosen else ''}event of {telling.key}")
-    if telling.floor:
-        lines.append(f"The log of {telling.region} goes back to {local_time(telling.since_ms)}.")
+        lines.append(f"{region} has no {'such ' if chosen else ''}event of {shown(history.key)}")
+    if history.floor:
+        lines.append(f"The log of {region} goes back to {local_time(history.since_ms)}.")
     return lines
 
 
-def _history(
+def _reply(
     places: list[RegionAddress],
     region: Optional[str],
     password: Optional[str],
     command: list[str | bytes],
-) -> tuple[Telling, dict[int, str]]:
-    """The history that one region tells, and the names of all regions.
+) -> tuple[Any, dict[int, str]]:
+    """The history as one region replies it, and the names of all regions.
 
     Raises:
         CliError: The region, or without a name every region, does not answer.
@@ -226,7 +232,7 @@ def _history(
     for place in places if region is None else [named(places, region)]:
         try:
             with place.client(password) as client:
-                return Telling(client.call(*command)), client.members()
+                return client.raw(*command), client.members()
         except WrongPassword:
             raise  # One password opens all regions.
         except CliError as error:

@@ -21,14 +21,15 @@ from anabranch.cli.addresses import (
     find,
     named,
 )
-from anabranch.cli.client import RegionClient, text
+from anabranch.cli.client import RegionClient
 from anabranch.cli.errors import CliError, Unreachable, UsageError
 from anabranch.cli.explain import JsonOption
 from anabranch.cli.lost import lost_regions
 from anabranch.cli.terminal import width, wrapped
 from anabranch.study.whatif.answer import answer
+from anabranch.study.whatif.as_json import as_json as json_of
 from anabranch.study.whatif.asking import Bounds, Words, survey
-from anabranch.study.whatif.sentences import Teller
+from anabranch.study.whatif.sentences import AnswerText
 
 # Commands that are sent before their replies are read.
 _PIPELINE: Final = 100
@@ -121,11 +122,11 @@ def region_lost(
         found = survey(
             regions.ask, lost, lost in regions.clients, others, Bounds(keys=keys), _progress
         )
-        facts = text(answer(found, targets, regions.names, listed))
+        found_out = answer(found, targets, regions.names, listed)
     if as_json:
-        print(json.dumps(facts, indent=2))
+        print(json.dumps(json_of(found_out), indent=2))
     else:
-        print("\n".join(wrapped(Teller(facts).lines(), width())))
+        print("\n".join(wrapped(AnswerText(found_out).lines(), width())))
 
 
 def _id_of(regions: _Regions, name: str) -> int:

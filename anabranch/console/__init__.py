@@ -7,7 +7,7 @@ Reading order:
 
 - `regions`: connections to regions, made anew after a failure.
 - `overview`: the state of the cluster.
-- `pulse`: notices changes while somebody watches.
+- `poller`: notices changes while somebody watches.
 - `view`: a stream in one region, and the rows that show several regions.
 - `groups`: groups of a stream as a region has them.
 - `tail`: the newest removals, from the log of a region.
@@ -15,7 +15,7 @@ Reading order:
 - `past`: a stream as it was.
 - `why`: explanations and histories.
 - `keys`: the keys of the cluster.
-- `links`: the door to the links between regions.
+- `links`: the links between regions.
 - `words`: a command line as words.
 - `replies`: replies as redis-cli prints them.
 - `commands`: the command tables of regions.

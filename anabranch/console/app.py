@@ -1,7 +1,7 @@
 """The console as an ASGI application: its routes, and the parts behind them.
 
-Other parts of the console join through `Part`: each brings routes of its own under ``/api`` and
-uses the same regions, pulse and checks. The page has the same door in `page/panels.js`.
+Other parts of the console join as an `Extension`: each brings routes of its own under ``/api`` and
+uses the same regions, poller and checks. On the page they join in `page/panels.js`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from anabranch.console import past, why
 from anabranch.console.commands import CommandTable, CommandTables
 from anabranch.console.files import PageFiles
 from anabranch.console.keys import LongKeys, keys
-from anabranch.console.links import LinkDoor, LinkError, Links, wanted_change
+from anabranch.console.links import LinkController, LinkError, Links, wanted_change
 from anabranch.console.live import Live, Wanted
 from anabranch.console.overview import names_of
-from anabranch.console.pulse import Pulse
+from anabranch.console.poller import StatePoller
 from anabranch.console.regions import Place, Refused, Region, RegionDown
 from anabranch.console.security import Guard, Guarded
 from anabranch.console.sessions import NoReply, Sessions, printed
@@ -49,14 +49,18 @@ class Console:
     """What the routes share."""
 
     def __init__(
-        self, places: list[Place], password: str | None, door: LinkDoor, allow_write: bool
+        self,
+        places: list[Place],
+        password: str | None,
+        controller: LinkController,
+        allow_write: bool,
     ) -> None:
         self.regions: Final = [Region(place, password) for place in places]
-        self.links: Final = Links(door)
-        self.pulse: Final = Pulse(self.regions, self.links)
+        self.links: Final = Links(controller)
+        self.poller: Final = StatePoller(self.regions, self.links)
         self.streams: Final = Streams()
         self.long_keys: Final = LongKeys()
-        self.live: Final = Live(self.pulse, self.streams, self.regions, self.long_keys)
+        self.live: Final = Live(self.poller, self.streams, self.regions, self.long_keys)
         self.tables: Final = CommandTables()
         self.sessions: Final = Sessions()
         self.allow_write: Final = allow_write
@@ -71,27 +75,27 @@ class Console:
 
     async def table(self, region: Region) -> CommandTable:
         """The command table of a region. Raises RegionDown or Refused."""
-        state = self.pulse.states()[self.regions.index(region)]
+        state = self.poller.states()[self.regions.index(region)]
         return await self.tables.of(region, state.info.get("crdt_life", ""))
 
     async def names(self) -> dict[int, str]:
         """region_id → name of every region; asks the regions if nobody watches."""
-        names = names_of(self.pulse.states())
-        if not names or not any(state.members for state in self.pulse.states()):
-            await self.pulse.refresh()
-            names = names_of(self.pulse.states())
+        names = names_of(self.poller.states())
+        if not names or not any(state.members for state in self.poller.states()):
+            await self.poller.refresh()
+            names = names_of(self.poller.states())
         return names
 
     async def close(self) -> None:
         """Closes every connection."""
         self.live.close()
-        await self.pulse.close()
+        await self.poller.close()
         self.sessions.close()
         for region in self.regions:
             await region.close()
 
 
-class Part(Protocol):
+class Extension(Protocol):
     """A further part of the console, such as a player of scenarios."""
 
     def routes(self, console: Console) -> list[BaseRoute]:
@@ -190,8 +194,8 @@ class Reading:
 
     async def overview(self, request: Request) -> Response:
         """The regions and the links."""
-        await self._console.pulse.refresh()
-        return JSONResponse(self._console.pulse.overview())
+        await self._console.poller.refresh()
+        return JSONResponse(self._console.poller.overview())
 
     async def keys(self, request: Request) -> Response:
         """The keys that match a filter."""
@@ -289,7 +293,7 @@ class Acting:
         if not self._console.allow_write:
             await self._check_reads(region, words)
         reply = await self._console.sessions.line(session, region).run(words)
-        self._console.pulse.hurry()
+        self._console.poller.hurry()
         return JSONResponse({"lines": printed(reply)})
 
     async def _check_reads(self, region: Region, words: list[bytes]) -> None:
@@ -307,12 +311,12 @@ class Acting:
             raise ReadOnly("this console only reads; start it with --allow-write to change links")
         names = [region.name for region in self._console.regions]
         await self._console.links.change(wanted_change(await body_of(request), names))
-        await self._console.pulse.refresh()
+        await self._console.poller.refresh()
         return JSONResponse({})
 
 
-def create_app(console: Console, guard: Guard, parts: Sequence[Part] = ()) -> Guarded:
-    """The application. `parts` bring further routes."""
+def create_app(console: Console, guard: Guard, extensions: Sequence[Extension] = ()) -> Guarded:
+    """The application. `extensions` bring further routes."""
     page, reading, acting = PageFiles(), Reading(console), Acting(console)
 
     async def index(request: Request) -> Response:
@@ -344,7 +348,7 @@ def create_app(console: Console, guard: Guard, parts: Sequence[Part] = ()) -> Gu
         *(Route(f"/api/{name}", answers(handler)) for name, handler in handlers.items()),
         Route("/api/run", answers(acting.run), methods=["POST"]),
         Route("/api/link", answers(acting.link), methods=["POST"]),
-        *(route for part in parts for route in part.routes(console)),
+        *(route for one in extensions for route in one.routes(console)),
         Route("/page/{name}", page.serve),
     ]
     return Guarded(Starlette(routes=routes, lifespan=lifespan), guard)

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any, Final
 
 from anabranch.console.regions import Region, text
-from anabranch.console.view import Facts
+from anabranch.console.view import JsonObject
 
 READ_ONLY_FLAG: Final = "readonly"
 
@@ -18,7 +18,7 @@ class CommandTable:
         # Name in lower case, subcommands as ``xinfo|stream`` → its flags.
         self._flags: Final[dict[str, set[str]]] = {}
         self._containers: Final[set[str]] = set()
-        self.docs: Final[list[Facts]] = []
+        self.docs: Final[list[JsonObject]] = []
         for row in described:
             self._take(row)
         for name, docs in sorted(documented.items()):

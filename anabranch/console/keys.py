@@ -12,7 +12,7 @@ from collections.abc import Collection
 from typing import Any, Final, NamedTuple
 
 from anabranch.console.regions import Refused, Region, RegionDown, Word
-from anabranch.console.view import Facts
+from anabranch.console.view import JsonObject
 from anabranch.escapes import original, shown
 from anabranch.study.history.wording import VALUE_MAX
 
@@ -71,7 +71,7 @@ class LongKeys:
 
 async def keys(
     regions: list[Region], wanted: str, long_keys: LongKeys, down: Collection[Region] = ()
-) -> Facts:
+) -> JsonObject:
     """At most `KEYS` keys by name: the regions that hold each, and its entries there.
 
     A scan that finds too little ends after a bounded number of calls; `is_whole` is then False.

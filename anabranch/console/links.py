@@ -1,4 +1,4 @@
-"""The door to the links between regions: reading and changing their condition.
+"""The links between regions: reading and changing their condition.
 
 The command `anabranch console` brings the implementation, which is that of `anabranch link`: it
 changes links inside the regions, or at a toxiproxy server. A link has one direction.
@@ -39,7 +39,7 @@ class OutsideCondition:
     delay_ms: int
 
 
-class LinkDoor(Protocol):
+class LinkController(Protocol):
     """Changes links. The methods block, so the console calls them in a thread."""
 
     @property
@@ -56,19 +56,19 @@ class LinkDoor(Protocol):
 class Links:
     """The links as the console uses them: one change at a time, in a thread."""
 
-    def __init__(self, door: LinkDoor) -> None:
-        self._door: Final = door
+    def __init__(self, controller: LinkController) -> None:
+        self._controller: Final = controller
         self._lock: Final = asyncio.Lock()
-        self.is_outside: Final = door.is_outside
+        self.is_outside: Final = controller.is_outside
 
     async def change(self, wanted: LinkChange) -> None:
         """Changes a link. Raises LinkError."""
         async with self._lock:
-            await asyncio.to_thread(self._door.change, wanted)
+            await asyncio.to_thread(self._controller.change, wanted)
 
     async def outside(self) -> list[OutsideCondition]:
         """The condition of the links outside of the regions. Raises LinkError."""
-        return await asyncio.to_thread(self._door.outside) if self.is_outside else []
+        return await asyncio.to_thread(self._controller.outside) if self.is_outside else []
 
 
 def wanted_change(body: dict[str, Any], names: list[str]) -> LinkChange:

@@ -20,10 +20,10 @@ from starlette.types import Receive, Send
 from anabranch.console.keys import LongKeys, keys
 from anabranch.console.overview import RegionState, names_of
 from anabranch.console.pace import Pace
-from anabranch.console.pulse import Pulse, Watcher
+from anabranch.console.poller import StatePoller, Watcher
 from anabranch.console.regions import Region
 from anabranch.console.stream import Look, Streams, Window
-from anabranch.console.view import Facts
+from anabranch.console.view import JsonObject
 
 KEEP_ALIVE_S: Final = 15.0
 # A page that takes nothing for so long is gone.
@@ -53,7 +53,7 @@ class Feed:
 
     def __init__(
         self,
-        pulse: Pulse,
+        poller: StatePoller,
         streams: Streams,
         regions: list[Region],
         long_keys: LongKeys,
@@ -63,12 +63,12 @@ class Feed:
     ) -> None:
         self._pace: Final = pace
         self._long_keys: Final = long_keys
-        self._pulse: Final = pulse
+        self._poller: Final = poller
         self._streams: Final = streams
         self._regions: Final = regions
         self._wanted: Final = wanted
         self._watcher: Final = watcher
-        self._last: Final[dict[str, Facts]] = {}
+        self._last: Final[dict[str, JsonObject]] = {}
         self._signature: object = None
         # Before this time the stream is not looked at again.
         self._next_look_s = 0.0
@@ -92,14 +92,14 @@ class Feed:
         """How long to wait before the next look at the stream."""
         return max(self._next_look_s - time.monotonic(), self._pace.pause_s(), 0.0)
 
-    async def events(self) -> AsyncIterator[tuple[str, Facts]]:
+    async def events(self) -> AsyncIterator[tuple[str, JsonObject]]:
         """The events that are due now, each as soon as it is known."""
-        states = self._pulse.states()
+        states = self._poller.states()
         signature = [state.signature for state in states]
         if signature != self._signature:
             self._signature = signature
             self._are_keys_due = self._is_look_due = True
-        overview = self._pulse.overview()
+        overview = self._poller.overview()
         if self._is_new("overview", overview):
             yield "overview", overview
         window = self._wanted.window
@@ -116,13 +116,13 @@ class Feed:
             if self._is_new("keys", found):
                 yield "keys", found
 
-    def _is_new(self, name: str, facts: Facts) -> bool:
+    def _is_new(self, name: str, facts: JsonObject) -> bool:
         """Whether an event differs from the last one of its name; notes it."""
         is_new = self._last.get(name) != facts
         self._last[name] = facts
         return is_new
 
-    async def _look(self, window: Window, states: list[RegionState]) -> Facts:
+    async def _look(self, window: Window, states: list[RegionState]) -> JsonObject:
         self._is_look_due = False
         effects = sum(state.effects for state in states)
         began_s = self._pace.begin(effects - self._effects if self._effects else 0)
@@ -130,8 +130,8 @@ class Feed:
         regions, down = self._wanted.regions, self._down(states)
         look = await self._streams.look(regions, names_of(states), window, down)
         self._pace.end(began_s)
-        # A region that is back may show no change any more: it had caught up when the pulse reached
-        # it, and only then its connection of before turned out to be closed.
+        # A region that is back may show no change any more: it had caught up when the poller
+        # reached it, and only then its connection of before turned out to be closed.
         views = zip(look.facts["regions"], regions, strict=True)
         self._is_look_due = any(view["error"] and region not in down for view, region in views)
         self._next_look_s = time.monotonic() + (AGAIN_S if self._is_look_due else LOOK_S)
@@ -140,13 +140,13 @@ class Feed:
         return look.facts
 
     def _down(self, states: list[RegionState]) -> dict[Region, str]:
-        """The regions that did not answer the last question of the pulse, with their errors."""
+        """The regions that did not answer the last question of the poller, with their errors."""
         pairs = zip(self._regions, states, strict=True)
         return {region: state.error for region, state in pairs if state.error}
 
     async def _read(self, look: Look) -> None:
         """Reads logs beside the events, because that may take long."""
-        await self._streams.read(look.unread, names_of(self._pulse.states()))
+        await self._streams.read(look.unread, names_of(self._poller.states()))
         self._reading = None
         self._is_look_due = True
         self._watcher.notify()
@@ -161,10 +161,10 @@ class Live:
     """The connections of all pages."""
 
     def __init__(
-        self, pulse: Pulse, streams: Streams, regions: list[Region], long_keys: LongKeys
+        self, poller: StatePoller, streams: Streams, regions: list[Region], long_keys: LongKeys
     ) -> None:
         self._long_keys: Final = long_keys
-        self._pulse: Final = pulse
+        self._poller: Final = poller
         self._streams: Final = streams
         self._regions: Final = regions
         self._tasks: Final[set[asyncio.Task[Any]]] = set()
@@ -206,9 +206,9 @@ class Live:
 
     async def _send(self, wanted: Wanted, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
-        async with self._pulse.watch() as watcher:
+        async with self._poller.watch() as watcher:
             feed = Feed(
-                self._pulse,
+                self._poller,
                 self._streams,
                 self._regions,
                 self._long_keys,

@@ -12,7 +12,7 @@ from anabranch.answers import info_of, listed_vector, members_of
 from anabranch.console.links import OutsideCondition
 from anabranch.console.regions import Place
 
-Facts = dict[str, Any]
+JsonObject = dict[str, Any]
 _LINK: Final = "crdt_link"
 # Times change all the time; the page shows seconds.
 _STEP_MS: Final = 1000
@@ -49,7 +49,7 @@ class RegionState:
         """Changes whenever the data of the region may have changed, local state included."""
         return self.state, self.position, self.info.get("crdt_vector"), self.info.get("crdt_life")
 
-    def links(self) -> list[Facts]:
+    def links(self) -> list[JsonObject]:
         """The links by which this region receives from its peers."""
         found = []
         for field, value in self.info.items():
@@ -77,7 +77,7 @@ def names_of(states: list[RegionState]) -> dict[int, str]:
     return dict(sorted(names.items()))
 
 
-def overview(states: list[RegionState], outside: list[OutsideCondition]) -> Facts:
+def overview(states: list[RegionState], outside: list[OutsideCondition]) -> JsonObject:
     """The regions and links as values that JSON can hold."""
     names = names_of(states)
     newest: dict[int, int] = {}
@@ -95,7 +95,7 @@ def overview(states: list[RegionState], outside: list[OutsideCondition]) -> Fact
     }
 
 
-def _region(state: RegionState, newest: dict[int, int]) -> Facts:
+def _region(state: RegionState, newest: dict[int, int]) -> JsonObject:
     """`lacks`: effects that some other region has applied and this one has not, by origin."""
     info = state.info
     return {
@@ -119,7 +119,7 @@ def _region(state: RegionState, newest: dict[int, int]) -> Facts:
     }
 
 
-def _links(states: list[RegionState], outside: list[OutsideCondition]) -> list[Facts]:
+def _links(states: list[RegionState], outside: list[OutsideCondition]) -> list[JsonObject]:
     links = [link for state in states for link in state.links()]
     known = {(one.sender, one.receiver): one for one in outside}
     for link in links:

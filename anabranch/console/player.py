@@ -24,7 +24,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from anabranch.console.app import BadRequest, Console, ReadOnly, answers, body_of, number_in
-from anabranch.console.view import Facts
+from anabranch.console.view import JsonObject
 
 if TYPE_CHECKING:
     from anabranch.sim.scenario.model import Scenario, Step
@@ -65,7 +65,7 @@ class File:
             if number == len(steps) or steps[number].time != steps[number - 1].time
         ]
 
-    def facts(self) -> Facts:
+    def facts(self) -> JsonObject:
         """The file for the page."""
         return {
             "name": self.name,
@@ -77,7 +77,7 @@ class File:
     def _rows(self) -> list[tuple[int, int]]:
         return list(zip([0, *self.ends], self.ends, strict=False))
 
-    def _row(self, begin: int, end: int) -> Facts:
+    def _row(self, begin: int, end: int) -> JsonObject:
         steps = self.scenario.steps[begin:end]
         notes = dict.fromkeys(self._notes.get(step.line, "") for step in steps)
         return {
@@ -155,7 +155,7 @@ def own_files() -> dict[str, File]:
 
 
 class Player:
-    """The files, and the frames that were made last: a `Part` of the console."""
+    """The files, and the frames that were made last: an `Extension` of the console."""
 
     def __init__(self) -> None:
         self._own: dict[str, File] = {}
@@ -166,7 +166,7 @@ class Player:
         self._allow_write = False
 
     def routes(self, console: Console) -> list[BaseRoute]:
-        """See `Part`."""
+        """See `Extension`."""
         self._allow_write = console.allow_write
         return [
             Route("/api/scenarios", answers(self.names)),

@@ -137,7 +137,7 @@ def _cause(error: Exception) -> str:
 
 
 class Region:
-    """One region: a line for short questions, one for histories, and one for the pulse.
+    """One region: a line for short questions, one for histories, and one for the states.
 
     So a long answer from the log of a region delays neither its state nor the live view.
     """
@@ -147,7 +147,7 @@ class Region:
         self.password: Final = password
         self.line: Final = Line(place, password)
         self.slow_line: Final = Line(place, password, 20.0)
-        self.pulse_line: Final = Line(place, password, 2.0)
+        self.state_line: Final = Line(place, password, 2.0)
 
     @property
     def name(self) -> str:
@@ -156,7 +156,7 @@ class Region:
 
     async def close(self) -> None:
         """Closes the connections."""
-        for line in (self.line, self.slow_line, self.pulse_line):
+        for line in (self.line, self.slow_line, self.state_line):
             await line.close()
 
 

@@ -9,14 +9,17 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
-from anabranch.answers import info_of, listed_vector, vector_of
+from anabranch.answers import info_of, listed_vector
 from anabranch.console.groups import LiveGroup
 from anabranch.console.keys import name_of
 from anabranch.console.regions import Refused, Region, RegionDown, Word, text
 from anabranch.console.tail import Tail
-from anabranch.console.view import Facts, RegionView, entry_of, region_facts, rows
+from anabranch.console.view import JsonObject, RegionView, entry_of, region_facts, rows
 from anabranch.crdt import ids
-from anabranch.study.history.wording import Names
+from anabranch.escapes import shown
+from anabranch.study.history.wording import RegionNames
+from anabranch.study.replies.groups import KeyGroups
+from anabranch.study.replies.parts import fields_of, id_of, raw, word
 
 ROWS_DEFAULT: Final = 60
 ROWS_MAX: Final = 500
@@ -67,7 +70,7 @@ class Unread:
 class Look:
     """The facts that the regions showed, and the logs that are to be read before the next look."""
 
-    def __init__(self, facts: Facts, unread: list[Unread]) -> None:
+    def __init__(self, facts: JsonObject, unread: list[Unread]) -> None:
         self.facts: Final = facts
         self.unread: Final = unread
 
@@ -120,7 +123,7 @@ class Streams:
         )
         views = [view for view, _ in looked]
         shown, are_older_left = rows(views, low, window.count)
-        facts: Facts = {
+        facts: JsonObject = {
             "key": name_of(window.key),
             "before": window.before or None,
             "rows": shown,
@@ -132,9 +135,9 @@ class Streams:
 
     async def read(self, unread: list[Unread], names: dict[int, str]) -> None:
         """Reads logs for the reasons of removals. The next look shows them."""
-        await asyncio.gather(*(self._read(one, Names(names)) for one in unread))
+        await asyncio.gather(*(self._read(one, RegionNames(names)) for one in unread))
 
-    async def _read(self, unread: Unread, names: Names) -> None:
+    async def _read(self, unread: Unread, names: RegionNames) -> None:
         await asyncio.sleep(unread.tail.pause_s())
         try:
             await unread.tail.read(unread.region, unread.key, unread.info, names, unread.signature)
@@ -176,7 +179,7 @@ class Streams:
         view.log_since_ms, view.log_error = tail.since_ms, tail.error
         # Where a log ends at the limit, entries above are not known.
         ends = [log[-1] for log in reply[3:] if len(log) >= limit]
-        high = min((ids.parse(_id_in(end), 0) for end in ends), default=window.end_id - 1)
+        high = min((id_of(fields_of(end)["id"]) for end in ends), default=window.end_id - 1)
         view.removed = tail.gone(view, low, high)
         if not tail.is_behind(signature, view.removed):
             return view, None
@@ -197,28 +200,22 @@ def _fill(view: RegionView, reply: list[Any], members: list[int]) -> object:
     view.vector = listed_vector(info_of(info).get("crdt_vector", ""))
     signature: object = "absent"
     if isinstance(summary, dict):
-        facts = {text(name): value for name, value in summary.items()}
+        facts = fields_of(summary)
         view.exists = True
         view.length = int(facts["length"])
         signature = int(facts["entries-added"]) - view.length
     if isinstance(groups, Exception):
         raise Refused(text(groups))
-    told = text(groups)
-    view.groups = [LiveGroup(group) for group in told["groups"]]
-    view.tombstones = [(name, vector_of(seen)) for name, seen in told["group-tombstones"]]
+    told = KeyGroups(groups)
+    view.groups = [LiveGroup(state) for state in told.groups.values()]
+    view.tombstones = [(shown(name), seen) for name, seen in told.tombstones]
     for region_id, log in zip(members, logs, strict=True):
         if isinstance(log, Exception):
             raise Refused(text(log))
-        for facts in log:
-            made = text(facts)
-            dot = (region_id, int(made["counter"]))
-            view.entries[dot] = entry_of(made["id"], made["fields"])
+        for entry in map(fields_of, log):
+            dot = (region_id, int(entry["counter"]))
+            view.entries[dot] = entry_of(word(entry["id"]), list(map(raw, entry["fields"])))
     return signature
-
-
-def _id_in(entry: dict[Any, Any]) -> bytes:
-    """The ID in a row of CRDT.LOG."""
-    return str(text(entry)["id"]).encode()
 
 
 async def _average(region: Region, window: Window) -> int:

@@ -8,14 +8,14 @@ from the end: an entry whose add and removal lie further back is not shown.
 from __future__ import annotations
 
 import time
-from typing import Any, Final
+from typing import Final
 
-from anabranch.console.regions import Region, Word, text
+from anabranch.console.regions import Region, Word
 from anabranch.console.view import Entry, RegionView, Removed, entry_of
-from anabranch.crdt.vector import Dot
-from anabranch.study.history.entry import effect_facts
-from anabranch.study.history.events import REMOVALS, Event, Telling
-from anabranch.study.history.wording import Names
+from anabranch.crdt.vector import Dot, covers
+from anabranch.study.history.wording import RegionNames
+from anabranch.study.replies.events import REMOVALS, KeyEvent
+from anabranch.study.replies.histories import KeyHistory
 
 PERIOD_S: Final = 1.0
 # Rows and about bytes of the log that are read at once, and events of one answer.
@@ -87,7 +87,12 @@ class Tail:
         return found
 
     async def read(
-        self, region: Region, key: bytes, info: dict[str, str], names: Names, signature: object
+        self,
+        region: Region,
+        key: bytes,
+        info: dict[str, str],
+        names: RegionNames,
+        signature: object,
     ) -> None:
         """Reads the log on from where the last reading ended. RegionDown or Refused as `Line`."""
         committed = int(info.get("crdt_committed_position", 0))
@@ -97,14 +102,14 @@ class Tail:
         is_first = self._after < 0
         after = max(self._after, oldest)
         words: list[Word] = ["CRDT.HISTORY", key, "AFTER", after, "NEWEST", EVENTS]
-        telling = Telling(text(await region.slow_line.ask(*words)))
-        if is_first or telling.left_out or after > self._after:
-            begins_ms = telling.events[0].applied_ms if telling.events else telling.now_ms
-            is_whole = after < 1 and not telling.left_out and not telling.floor
+        history = KeyHistory(await region.slow_line.ask(*words))
+        if is_first or history.left_out or after > self._after:
+            begins_ms = history.events[0].clock_ms if history.events else history.now_ms
+            is_whole = after < 1 and not history.left_out and not history.floor
             self.since_ms = 0 if is_whole else begins_ms
-        for event in telling.events:
+        for event in history.events:
             self._take(event, names)
-        last = telling.events[-1].position if telling.events else 0
+        last = history.events[-1].position if history.events else 0
         self._after = max(after, committed, last)
         # The log does not tell of these: they are not looked for again.
         for dot, one in self._unread.items():
@@ -124,18 +129,13 @@ class Tail:
         self._after = max(self._after, 0)
         self._signature = signature
 
-    def _take(self, event: Event, names: Names) -> None:
-        if event.kind == "add" and event.dot is not None:
-            facts: dict[str, Any] = event.facts
-            self.remember({event.dot: entry_of(facts["id"], facts["fields"])})
+    def _take(self, event: KeyEvent, names: RegionNames) -> None:
+        if event.kind == "add":
+            self.remember({event.dot: entry_of(event.id or "", event.fields)})
         elif event.kind in REMOVALS:
-            gone = event.dots if event.kind == "remove-entries" else self._covered(event)
-            by = names.act(effect_facts(event))
+            gone = event.dots or [dot for dot in self._entries if covers(event.covered, *dot)]
+            by = names.act(event)
             for dot in gone:
                 entry = self._entries.pop(dot, None)
                 if entry is not None:
                     self.removed[dot] = Removed(entry, by)
-
-    def _covered(self, event: Event) -> list[Dot]:
-        seen = event.had_seen
-        return [dot for dot in self._entries if dot[1] <= seen.get(dot[0], 0)]

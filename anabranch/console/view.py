@@ -7,13 +7,15 @@ by entry ID, then by the region_id of the region that added it (S1), newest firs
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from anabranch.crdt.ids import parse
 from anabranch.crdt.vector import Dot, Vector
+from anabranch.escapes import shown
 from anabranch.study.history.wording import VALUE_MAX, short
 
-Facts = dict[str, Any]
+JsonObject = dict[str, Any]
 
 # Pairs of an entry that a row holds.
 PAIRS: Final = 12
@@ -55,7 +57,7 @@ class GroupView(Protocol):
         floor), or `open` (not handed out).
         """
 
-    def facts(self) -> Facts:
+    def facts(self) -> JsonObject:
         """What the page shows of the group as a whole."""
 
 
@@ -86,15 +88,15 @@ class RegionView:
         return "removed" if self.vector.get(dot[0], 0) >= dot[1] else "absent"
 
 
-def entry_of(entry_id: Any, fields: list[Any]) -> Entry:
-    """An entry from printable texts, shortened."""
-    words = [str(word) for word in fields[: 2 * PAIRS]]
+def entry_of(entry_id: str, fields: Sequence[bytes]) -> Entry:
+    """An entry with printable fields, shortened."""
+    words = fields[: 2 * PAIRS]
     left_out = len(fields) // 2 - len(words) // 2
-    cut = sum(len(word) > VALUE_MAX for word in words)
-    return Entry(str(entry_id), tuple(map(short, words)), left_out + cut)
+    cut = sum(len(shown(word)) > VALUE_MAX for word in words)
+    return Entry(entry_id, tuple(map(short, words)), left_out + cut)
 
 
-def rows(views: list[RegionView], low: int, count: int) -> tuple[list[Facts], bool]:
+def rows(views: list[RegionView], low: int, count: int) -> tuple[list[JsonObject], bool]:
     """The newest rows with IDs from `low` on, at most `count`, and whether older ones were left."""
     found: dict[Dot, Entry] = {}
     for view in views:
@@ -107,14 +109,19 @@ def rows(views: list[RegionView], low: int, count: int) -> tuple[list[Facts], bo
     return [_row(dot, entry, views) for _, dot, entry in shown], len(shown) < len(ordered)
 
 
-def _row(dot: Dot, entry: Entry, views: list[RegionView]) -> Facts:
-    row: Facts = {"dot": list(dot), "id": entry.entry_id, "fields": list(entry.fields), "in": {}}
+def _row(dot: Dot, entry: Entry, views: list[RegionView]) -> JsonObject:
+    row: JsonObject = {
+        "dot": list(dot),
+        "id": entry.entry_id,
+        "fields": list(entry.fields),
+        "in": {},
+    }
     if entry.left_out:
         row["left_out"] = entry.left_out
     for view in views:
         if view.error:
             continue
-        state: Facts = {"state": view.status(dot)}
+        state: JsonObject = {"state": view.status(dot)}
         if state["state"] == "removed" and dot in view.removed:
             state["by"] = view.removed[dot].by
         if state["state"] == "present":
@@ -130,14 +137,14 @@ def _group_state(group: GroupView, dot: Dot) -> list[str]:
     return [status, consumer] if consumer else [status]
 
 
-def waits(view: RegionView, group: GroupView) -> list[Facts]:
+def waits(view: RegionView, group: GroupView) -> list[JsonObject]:
     """Why acknowledgements are not announced yet: only contiguous runs are (S8.1).
 
     For each region log: the number of entries above the first one that is not acknowledged, which
     are acknowledged here and wait for it. Only the entries in the window are looked at.
     """
-    found: list[Facts] = []
-    first: dict[int, Facts] = {}
+    found: list[JsonObject] = []
+    first: dict[int, JsonObject] = {}
     for dot, entry in sorted(view.entries.items()):
         status, consumer = group.status(dot)
         if status in ("pending", "open", "dropped") and dot[0] not in first:
@@ -154,7 +161,7 @@ def waits(view: RegionView, group: GroupView) -> list[Facts]:
     return found
 
 
-def region_facts(view: RegionView) -> Facts:
+def region_facts(view: RegionView) -> JsonObject:
     """What the page shows of a stream in one region as a whole."""
     return {
         "name": view.name,

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Final
 
-from anabranch.console.regions import Region, RegionDown, Word, text
-from anabranch.console.view import Facts
-from anabranch.study.history.events import Telling
-from anabranch.study.history.explanation import explain as facts_of
-from anabranch.study.history.sentences import Teller
-from anabranch.study.history.story import tell
-from anabranch.study.history.wording import Names
+from anabranch.console.regions import Region, RegionDown, Word
+from anabranch.console.view import JsonObject
+from anabranch.escapes import shown
+from anabranch.study.history.as_json import as_json
+from anabranch.study.history.explanation import explain as explanation_of
+from anabranch.study.history.sentences import ExplanationText
+from anabranch.study.history.wording import RegionNames, tell
+from anabranch.study.replies.events import KeyEvent
+from anabranch.study.replies.histories import ExplainedHistory, KeyHistory
 
 EVENTS: Final = 300
 _GROUP_EVENTS: Final = 100
@@ -19,7 +22,7 @@ _GROUP_EVENTS: Final = 100
 
 async def explain(
     region: Region, others: list[Region], names: dict[int, str], key: bytes, entry_id: str
-) -> Facts:
+) -> JsonObject:
     """Why an entry, or all of a key, is or is not in a region. All regions are asked.
 
     Raises RegionDown or Refused if the region in question does not tell.
@@ -27,58 +30,71 @@ async def explain(
     words: list[Word] = ["CRDT.EXPLAIN", key]
     if entry_id:
         words.append(entry_id)
-    asked, *tellings = await asyncio.gather(
-        region.slow_line.ask(*words), *(_told(other, words) for other in others)
+    asked, *answers = await asyncio.gather(
+        region.slow_line.ask(*words), *(_history_in(other, words) for other in others)
     )
-    silent = [
-        other.name for other, telling in zip(others, tellings, strict=True) if telling is None
-    ]
-    heard = [telling for telling in tellings if telling is not None]
-    facts = facts_of(Telling(text(asked)), heard, silent, names)
-    return {"lines": Teller(facts).lines(), "facts": facts}
+    silent = [other.name for other, answer in zip(others, answers, strict=True) if answer is None]
+    heard = [answer for answer in answers if answer is not None]
+    explanation = explanation_of(ExplainedHistory(asked), heard, silent, names)
+    facts = json.loads(json.dumps(explanation, default=as_json))
+    return {"lines": ExplanationText(explanation).lines(), "facts": facts}
 
 
-async def _told(region: Region, words: list[Word]) -> Telling | None:
+async def _history_in(region: Region, words: list[Word]) -> ExplainedHistory | None:
     """What another region tells; None if it does not answer."""
     try:
-        return Telling(text(await region.slow_line.ask(*words)))
+        return ExplainedHistory(await region.slow_line.ask(*words))
     except RegionDown:
         return None
 
 
-async def log(region: Region, names: dict[int, str], key: bytes, before_ms: int) -> Facts:
+def _events(
+    history: KeyHistory, names: dict[int, str], group: str | None = None
+) -> list[JsonObject]:
+    """The events with their sentences, newest first; of one group, or all."""
+    return [
+        {
+            "at_ms": event.time_ms,
+            "kind": event.kind,
+            "text": tell(event, history, RegionNames(names)),
+        }
+        for event in reversed(history.events)
+        if group is None or _concerns(event, group)
+    ]
+
+
+def _concerns(event: KeyEvent, group: str) -> bool:
+    """Whether an event changes a group of this name, or removes every group."""
+    is_its = event.group is not None and shown(event.group) == group
+    return is_its or event.kind in ("delete", "flush")
+
+
+async def log(region: Region, names: dict[int, str], key: bytes, before_ms: int) -> JsonObject:
     """The history of a key in one region, newest first; `before_ms` 0: up to now."""
     words: list[Word] = ["CRDT.HISTORY", key, "NEWEST", EVENTS]
     if before_ms:
         words += ["UNTIL", before_ms]
-    telling = Telling(text(await region.slow_line.ask(*words)))
+    history = KeyHistory(await region.slow_line.ask(*words))
     return {
-        "events": [
-            {"at_ms": event.time_ms, "kind": event.kind, "text": tell(event, telling, Names(names))}
-            for event in reversed(telling.events)
-        ],
-        "left_out": telling.left_out,
-        "is_whole": telling.is_whole,
-        "since_ms": telling.since_ms or None,
+        "events": _events(history, names),
+        "left_out": history.left_out,
+        "is_whole": history.is_whole,
+        "since_ms": history.since_ms or None,
     }
 
 
-async def group_story(region: Region, names: dict[int, str], key: bytes, group: str) -> Facts:
+async def group_story(region: Region, names: dict[int, str], key: bytes, group: str) -> JsonObject:
     """Why a group lives or not, and its newest events in a region, newest first."""
-    asked, history = await asyncio.gather(
+    asked, told = await asyncio.gather(
         region.slow_line.ask("CRDT.EXPLAIN", key),
         region.slow_line.ask("CRDT.HISTORY", key, "NEWEST", 10 * EVENTS),
     )
-    facts = facts_of(Telling(text(asked)), [], [], names)
-    telling = Telling(text(history))
-    events = [
-        {"at_ms": event.time_ms, "kind": event.kind, "text": tell(event, telling, Names(names))}
-        for event in reversed(telling.events)
-        if event.facts.get("group") == group or event.kind in ("delete", "flush")
-    ]
+    explanation = explanation_of(ExplainedHistory(asked), [], [], names)
+    history = KeyHistory(told)
+    events = _events(history, names, group)
     return {
-        "lines": Teller(facts).group_lines(group),
+        "lines": ExplanationText(explanation).group_lines(group),
         "events": events[:_GROUP_EVENTS],
         "left_out": max(len(events) - _GROUP_EVENTS, 0),
-        "is_whole": telling.is_whole,
+        "is_whole": history.is_whole,
     }

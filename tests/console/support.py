@@ -1,4 +1,4 @@
-"""What the tests of the console share: a console without a process, and doors to its links."""
+"""What the tests of the console share: a console without a process, and fake links."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HOST = "127.0.0.1:7300"
 ORIGIN = f"http://{HOST}"
 
 
-class Door:
+class FakeLinks:
     """Notes the changes of links, instead of making them."""
 
     is_outside = False
@@ -37,10 +37,10 @@ class Door:
 class Page:
     """A page of the console: a client with the page's token and origin."""
 
-    def __init__(self, client: TestClient, guard: Guard, door: Door) -> None:
+    def __init__(self, client: TestClient, guard: Guard, links: FakeLinks) -> None:
         self.client = client
         self.guard = guard
-        self.door = door
+        self.links = links
         self.headers = {"x-anabranch-token": guard.token, "origin": ORIGIN}
 
     def get(self, name: str, /, **parameters: Any) -> Any:
@@ -80,8 +80,8 @@ def opened(
     names: tuple[str, ...] = (),
 ) -> Iterator[Page]:
     """A console over regions at these addresses, and a page of it."""
-    door = Door()
+    links = FakeLinks()
     guard = Guard(listen_host, list(names))
-    console = Console(places(addresses), password, door, allow_write)
+    console = Console(places(addresses), password, links, allow_write)
     with TestClient(create_app(console, guard, [Player()]), base_url=ORIGIN) as client:
-        yield Page(client, guard, door)
+        yield Page(client, guard, links)

@@ -19,11 +19,11 @@ from starlette.requests import Request
 from anabranch.console import live as live_module
 from anabranch.console.app import Console
 from anabranch.console.live import Wanted
-from anabranch.console.pulse import Pulse, Watcher
+from anabranch.console.poller import StatePoller, Watcher
 from anabranch.console.regions import Line, RegionDown
 from anabranch.console.stream import Window
 from tests.console.conftest import ConsoleProcess
-from tests.console.support import Door, places
+from tests.console.support import FakeLinks, places
 from tests.support.cluster import LiveCluster
 
 pytestmark = pytest.mark.live
@@ -35,7 +35,7 @@ async def console_of(cluster: LiveCluster) -> AsyncIterator[Console]:
     made = Console(
         places({name: region.address for name, region in cluster.regions.items()}),
         None,
-        Door(),
+        FakeLinks(),
         True,
     )
     try:
@@ -171,7 +171,7 @@ async def test_a_page_that_takes_nothing_is_dropped(
 async def test_a_question_can_be_cancelled_at_every_step(cluster: LiveCluster) -> None:
     """redis-py sent within asyncio.wait_for, which loses a cancellation that comes as it ends.
 
-    So a pulse went on for ever, and the console hung as it closed.
+    So a poller went on for ever, and the console hung as it closed.
     """
     (place,) = places({"us": cluster["us"].address})
     for steps in range(40):
@@ -196,8 +196,8 @@ async def test_without_pages_nothing_is_asked(cluster: LiveCluster) -> None:
     async with console_of(cluster) as console:
         async with reading(console, "idle") as page:
             await page.until(lambda: page.newest("stream") is not None)
-            assert console.pulse.is_beating
-        assert console.live.pages == 0 and not console.pulse.is_beating
+            assert console.poller.is_polling
+        assert console.live.pages == 0 and not console.poller.is_polling
 
 
 async def test_pages_are_counted(cluster: LiveCluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,7 +251,7 @@ async def test_a_region_that_failed_a_look_is_asked_again(
             await asyncio.to_thread(cluster.sync)
             await page.until(lambda: bool(page.newest("stream")["regions"][1]["error"]))
             await page.until(lambda: page.newest("keys")["silent"] == ["eu"])
-            # The pulse has told of the entry in eu.
+            # The poller has told of the entry in eu.
             await page.until(lambda: page.newest("overview")["regions"][1]["entries"] == 1)
             await asyncio.sleep(0.5)
         await page.until(lambda: rows(page)[0]["in"].get("eu", {}).get("state") == "present")
@@ -304,8 +304,8 @@ async def test_a_page_that_leaves_while_something_changes_is_gone() -> None:
 
 async def test_a_watcher_that_never_reads_costs_one_flag(cluster: LiveCluster) -> None:
     async with console_of(cluster) as console:
-        pulse: Pulse = console.pulse
-        async with pulse.watch() as watcher:
+        poller: StatePoller = console.poller
+        async with poller.watch() as watcher:
             for _ in range(10_000):
                 watcher.notify()
             assert await watcher.wait(1.0)

@@ -10,8 +10,9 @@ import pytest
 from anabranch.console.groups import LiveGroup
 from anabranch.console.past import Replay
 from anabranch.console.view import RegionView
-from anabranch.study.history.events import Telling
-from anabranch.study.history.wording import Names
+from anabranch.study.history.wording import RegionNames
+from anabranch.study.replies.groups import GroupState
+from anabranch.study.replies.histories import KeyHistory
 from tests.study.test_explanation import NAMES, Cluster
 
 REGIONS = list(NAMES.values())
@@ -20,9 +21,9 @@ GROUPS = ("g", "h")
 
 def replayed(cluster: Cluster, name: str, until_ms: int) -> RegionView:
     """The stream `k` as the log of a region tells it, up to a time."""
-    told = Telling(cluster.call(name, "CRDT.HISTORY", "k", "UNTIL", str(until_ms)))
+    told = KeyHistory(cluster.call(name, "CRDT.HISTORY", "k", "UNTIL", str(until_ms)))
     view = RegionView(name, told.region_id)
-    replay = Replay(view, Names(NAMES))
+    replay = Replay(view, RegionNames(NAMES))
     for event in told.events:
         replay.take(event)
     return view
@@ -107,7 +108,7 @@ def test_the_replayed_states_of_entries_are_the_live_ones() -> None:
     cluster.call("us", "XREADGROUP", "GROUP", "g", "ann", "COUNT", "3", "STREAMS", "k", ">")
     cluster.call("us", "XACK", "k", "g", ids[0], ids[2])
     cluster.tick("us")
-    live = LiveGroup(groups(cluster, "us")["g"])
+    live = LiveGroup(GroupState(groups(cluster, "us")["g"]))
     view = replayed(cluster, "us", 1 << 50)
     (past,) = view.groups
     dots = sorted(view.entries)

@@ -143,7 +143,7 @@ def test_acting_needs_all_of_them(
     headers.pop(removed, None)
     answer = page.client.post(f"/api/{name}", content=b'{"region":"us"}', headers=headers)
     assert answer.status_code == 403
-    assert page.door.changes == []
+    assert page.links.changes == []
 
 
 def test_a_token_in_the_address_is_not_enough_to_act(page: Page) -> None:
@@ -156,13 +156,13 @@ def test_a_token_in_the_address_is_not_enough_to_act(page: Page) -> None:
 @pytest.mark.parametrize("name", ACTS)
 def test_a_get_does_not_act(page: Page, name: str) -> None:
     answer = page.client.get(f"/api/{name}", params=BODIES[name], headers=page.headers)
-    assert answer.status_code == 405 and page.door.changes == []
+    assert answer.status_code == 405 and page.links.changes == []
 
 
 def test_the_page_itself_acts(page: Page) -> None:
     status, _ = page.post("link", **BODIES["link"])
-    assert status == 200 and [one.action for one in page.door.changes] == ["cut"]
-    page.door.changes.clear()
+    assert status == 200 and [one.action for one in page.links.changes] == ["cut"]
+    page.links.changes.clear()
 
 
 def test_two_hosts_are_refused(page: Page) -> None:
@@ -239,7 +239,7 @@ def test_what_the_table_does_not_have_is_refused(table: CommandTable, words: lis
 def test_a_reader_changes_no_link() -> None:
     with opened({"us": "127.0.0.1:1", "eu": "127.0.0.1:2"}, allow_write=False) as page:
         status, body = page.post("link", **BODIES["link"])
-        assert status == 403 and "--allow-write" in body["error"] and page.door.changes == []
+        assert status == 403 and "--allow-write" in body["error"] and page.links.changes == []
         assert 'data-mode="reads"' in page.client.get("/").text
 
 

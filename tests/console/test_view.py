@@ -10,6 +10,7 @@ from anabranch.console.groups import LiveGroup
 from anabranch.console.view import PAIRS, RegionView, Removed, entry_of, region_facts, rows
 from anabranch.crdt.vector import Dot
 from anabranch.study.history.wording import VALUE_MAX
+from anabranch.study.replies.groups import GroupState
 
 
 def group(**fields: Any) -> LiveGroup:
@@ -18,24 +19,27 @@ def group(**fields: Any) -> LiveGroup:
         "name": "g",
         "creates": [[[1, 1], "0-0"]],
         "floor": None,
+        "raised-to": None,
         "floor-counters": [1, 0],
         "given": [],
         "acked": [],
         "dropped": [],
+        "dropped-spans": [],
+        "pending-spans": [],
         "consumers": [],
         "pending-count": 0,
         "pending": [],
         "last-delivered-id": "0-0",
         "lag": 0,
     }
-    return LiveGroup({**usual, **fields})
+    return LiveGroup(GroupState({**usual, **fields}))
 
 
 def view(name: str, region_id: int, vector: dict[int, int], *dots: Dot) -> RegionView:
     """A region that holds entries with the ID ``counter-region``."""
     made = RegionView(name, region_id)
     made.vector = vector
-    made.entries = {dot: entry_of(f"{dot[1]}-{dot[0]}", ["n", str(dot[1])]) for dot in dots}
+    made.entries = {dot: entry_of(f"{dot[1]}-{dot[0]}", [b"n", b"%d" % dot[1]]) for dot in dots}
     return made
 
 
@@ -82,7 +86,7 @@ def test_a_region_that_is_down_says_nothing() -> None:
 
 
 def test_long_entries_are_shortened() -> None:
-    long = entry_of("1-1", ["f", "x" * (VALUE_MAX + 1)] + ["a", "b"] * PAIRS)
+    long = entry_of("1-1", [b"f", b"x" * (VALUE_MAX + 1)] + [b"a", b"b"] * PAIRS)
     assert len(long.fields) == 2 * PAIRS and long.left_out == 2
     assert len(long.fields[1]) == VALUE_MAX + 1 and long.fields[1].endswith("…")
 

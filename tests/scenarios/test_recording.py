@@ -31,7 +31,7 @@ from anabranch.sim.scenario.runner import run_scenario
 from anabranch.sim.scenario.session import Refused, Session, in_order
 from anabranch.sim.scenario.transcript import written_reply
 from anabranch.sim.scenario.virtual import run_virtually
-from anabranch.study.history.events import Event
+from anabranch.study.replies.events import KeyEvent, event_of
 from tests.support.cluster import child_env
 from tests.support.processes import eventually
 
@@ -351,9 +351,9 @@ def test_a_sync_while_a_read_waits_is_made_in_pairs(recorded: Recorded, tmp_path
     assert len([line for line in lines if line.count("— Sync —") == 2]) == 3
 
 
-def event(position: int, kind: str, **facts: object) -> tuple[str, Event]:
+def event(position: int, kind: str, **facts: object) -> tuple[str, KeyEvent]:
     common = {"position": position, "clock-ms": 100, "source": 0, "command": "", "kind": kind}
-    return "k", Event({**common, **{name.replace("_", "-"): fact for name, fact in facts.items()}})
+    return "k", event_of({**common, **{one.replace("_", "-"): fact for one, fact in facts.items()}})
 
 
 def test_records_stand_before_the_effects_that_came_after_them() -> None:

@@ -10,6 +10,7 @@ Reading order:
 - `test_narrowing`: one key, a range of time, and drawings that are too large.
 - `test_runs`: drawings of scenarios and seeds show what happened in them.
 - `test_explanation`: the facts of `anabranch explain`, and its sentences.
+- `test_json_output`: the JSON of `explain`, `log` and `whatif` stays as it was.
 - `truth`, `issuers`, `views`, `questions`: the true history of a run, and questions in it.
 - `events_judge`, `facts_judge`, `groups_judge`, `delivery_judge`: facts beside the truth.
 - `test_explained_histories`: explanations of simulated histories, each fact judged.

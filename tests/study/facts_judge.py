@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final, Optional
 
 from anabranch.crdt import effects as fx
+from anabranch.escapes import shown as escaped
 from anabranch.sim.arguments import shown
 from anabranch.sim.logged import Add, Dot
 from tests.study.events_judge import is_named, is_time, kind_of, seen_in, text
@@ -67,7 +68,10 @@ def judge_effect(case: Case, facts: Facts, default: Optional[View] = None) -> It
     if isinstance(effect, Add):
         if facts["id"] != text(effect.shown_id):
             yield f"{where}: ID {facts['id']}, is {text(effect.shown_id)}"
-        if facts.get("pid", "") != text(effect.pid) or facts.get("iid", "") != text(effect.iid):
+        if (facts.get("pid", ""), facts.get("iid", "")) != (
+            escaped(effect.pid),
+            escaped(effect.iid),
+        ):
             yield f"{where}: pair {facts.get('pid')} {facts.get('iid')}, is {effect.pid!r}"
     if "other_key" in facts and not facts["command"].startswith("RENAME"):
         yield f"{where}: another key {facts['other_key']} without a RENAME"

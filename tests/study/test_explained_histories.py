@@ -23,15 +23,16 @@ from anabranch.sim.twin.judge import Twin
 from anabranch.sim.world.environment import EPOCH_MS
 from anabranch.sim.world.faults import new_world
 from anabranch.sim.world.world import World
-from anabranch.study.history.events import Telling
 from anabranch.study.history.explanation import explain
-from anabranch.study.history.sentences import Teller
+from anabranch.study.replies.histories import ExplainedHistory
 from tests.study.delivery_judge import judge_deliveries
 from tests.study.events_judge import judge_reply
 from tests.study.facts_judge import Case, judge_entry
 from tests.study.groups_judge import judge_key
 from tests.study.questions import Interviewer, Question
 from tests.study.truth import Truth
+from tests.study.views import View
+from tests.support.facts import facts_of
 
 # Words of somebody who guesses. What is not known is named instead, with the reason.
 GUESS = re.compile(r"\b(may have|might|perhaps|maybe|probably|possibly|presumably|seems?)\b")
@@ -98,9 +99,9 @@ class Explained:
     def _explain(self, question: Question, region: int, others: list[int], is_over: bool) -> None:
         names = {one: REGION_NAMES[one - 1] for one in self._plan.regions}
         silent = [names[one] for one in names if one != region and one not in others]
-        tellings = {one: Telling(question.views[one].reply) for one in (region, *others)}
-        facts = explain(tellings[region], [tellings[one] for one in others], silent, names)
-        lines = Teller(facts).lines()
+        told = {one: _history(question.views[one]) for one in (region, *others)}
+        facts = facts_of(explain(told[region], [told[one] for one in others], silent, names))
+        lines = facts.lines
         assert lines
         self.found += [f"a guess: {line}" for line in lines if GUESS.search(line)]
         self.counts["sentences"] += len(lines)
@@ -138,6 +139,19 @@ class Explained:
                 counts["removed in doubt"] += 1
             for delivery in add["deliveries"]:
                 counts[delivery["status"]] += 1
+
+
+def _history(view: View) -> ExplainedHistory:
+    """A view's reply as a history, with names as bytes."""
+    return ExplainedHistory(_with_bytes(view.reply))
+
+
+def _with_bytes(reply: Any) -> Any:
+    if isinstance(reply, dict):
+        return {name: _with_bytes(value) for name, value in reply.items()}
+    if isinstance(reply, list):
+        return [_with_bytes(value) for value in reply]
+    return reply.encode("latin-1") if isinstance(reply, str) else reply
 
 
 def leaves(facts: Any) -> int:

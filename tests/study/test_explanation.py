@@ -10,13 +10,12 @@ from typing import Any
 
 from anabranch.region.engine.replies import ErrorReply, Reply, ReplyLater
 from anabranch.sim.world.vfs import run
-from anabranch.study.history.events import Telling
 from anabranch.study.history.explanation import explain
-from anabranch.study.history.sentences import Teller
-from anabranch.study.history.story import story
-from anabranch.study.history.wording import Names
+from anabranch.study.history.wording import RegionNames, story
+from anabranch.study.replies.histories import ExplainedHistory, KeyHistory
 from tests.storage.region import Clock, Region, late_reply
 from tests.support.engines import execute
+from tests.support.facts import Facts, facts_of
 from tests.support.replies import plain
 
 NAMES = {1: "us", 2: "eu", 3: "ap"}
@@ -65,13 +64,13 @@ class Cluster:
         region.engine.peers.merge(blocks, peer.region_id, self.now_ms(target))
         region.commit_all()
 
-    def telling(self, name: str, *words: str) -> Telling:
-        return Telling(self.call(name, "CRDT.EXPLAIN", *words))
+    def history(self, name: str, *words: str) -> ExplainedHistory:
+        return ExplainedHistory(self.call(name, "CRDT.EXPLAIN", *words))
 
-    def explain(self, name: str, *words: str, silent: list[str] | None = None) -> dict[str, Any]:
+    def explain(self, name: str, *words: str, silent: list[str] | None = None) -> Facts:
         down = silent or []
-        others = [self.telling(one, *words) for one in NAMES.values() if one not in {name, *down}]
-        return explain(self.telling(name, *words), others, down, NAMES)
+        others = [self.history(one, *words) for one in NAMES.values() if one not in {name, *down}]
+        return facts_of(explain(self.history(name, *words), others, down, NAMES))
 
 
 def the_add(facts: dict[str, Any]) -> dict[str, Any]:
@@ -80,8 +79,8 @@ def the_add(facts: dict[str, Any]) -> dict[str, Any]:
     return add
 
 
-def told(facts: dict[str, Any]) -> str:
-    return "\n".join(Teller(facts).lines())
+def told(facts: Facts) -> str:
+    return "\n".join(facts.lines)
 
 
 def test_present_with_those_who_have_it() -> None:
@@ -347,9 +346,9 @@ def test_the_story_of_a_key() -> None:
     cluster.call("us", "XADD", "a", "*", "f", "v")
     cluster.call("us", "RENAME", "a", "b")
     cluster.sync("us", "eu")
-    telling = Telling(cluster.call("eu", "CRDT.HISTORY", "a"))
-    lines = [line.split("ms)  ", 1)[1] for line in story(telling, Names(NAMES))]
-    entry = telling.events[0].facts["id"]
+    history = KeyHistory(cluster.call("eu", "CRDT.HISTORY", "a"))
+    lines = [line.split("ms)  ", 1)[1] for line in story(history, RegionNames(NAMES))]
+    entry = history.events[0].id
     assert lines == [
         f"XADD in us (effect 1 of us), from us: added {entry} f v",
         (
@@ -363,8 +362,8 @@ def test_a_long_value_is_cut_in_the_story() -> None:
     """`log` and the page of the console once had values of many megabytes whole."""
     cluster = Cluster()
     cluster.call("us", "XADD", "a", "IDMP", "p" * 500, "i", "*", "f" * 161, "v" * 160)
-    telling = Telling(cluster.call("us", "CRDT.HISTORY", "a"))
-    (line,) = story(telling, Names(NAMES))
+    history = KeyHistory(cluster.call("us", "CRDT.HISTORY", "a"))
+    (line,) = story(history, RegionNames(NAMES))
     assert f" {'f' * 160}… {'v' * 160} (pair {'p' * 160}…, i)" in line
 
 
@@ -494,20 +493,24 @@ def test_events_that_are_left_out_may_be_the_reason() -> None:
     cluster = Cluster()
     entry = cluster.call("us", "XADD", "k", "*", "a", "1")
     cluster.sync("us", "eu")
-    early = cluster.telling("eu", "k", entry)
+    early = cluster.history("eu", "k", entry)
     cluster.call("us", "XDEL", "k", entry)
     cluster.call("us", "XADD", "k", "*", "a", "2")
     cluster.call("us", "DEL", "k")
     cluster.sync("us", "eu")
-    asked, late = cluster.telling("us", "k", entry), cluster.telling("eu", "k", entry)
-    events = asked.state["events"]
-    reply = {**asked.state, "events": events[-1:], "left-out": len(events) - 1}
-    removed = the_add(explain(Telling(reply), [early], ["ap"], NAMES))
+    whole = cluster.call("us", "CRDT.EXPLAIN", "k", entry)
+    late = cluster.history("eu", "k", entry)
+    events = whole["events"]
+
+    def explained(kept: list[Any], other: ExplainedHistory) -> Facts:
+        reply = {**whole, "events": kept, "left-out": len(events) - len(kept)}
+        return facts_of(explain(ExplainedHistory(reply), [other], ["ap"], NAMES))
+
+    removed = the_add(explained(events[-1:], early))
     assert removed["removed"]["command"] == "DEL" and not removed["removed"]["is_certain"]
-    removed = the_add(explain(Telling(reply), [late], ["ap"], NAMES))
+    removed = the_add(explained(events[-1:], late))
     assert removed["removed"]["command"] == "XDEL"
-    nothing = {**reply, "events": [], "left-out": len(events)}
-    facts = explain(Telling(nothing), [early], ["ap"], NAMES)
+    facts = explained([], early)
     assert the_add(facts)["fate"] == "removed-left-out"
     assert "3 older events of this key were left out" in told(facts)
 

@@ -24,7 +24,7 @@ from anabranch.study.diagram.model import (
     Timeline,
 )
 from anabranch.study.diagram.places import Label, Layout
-from anabranch.study.diagram.stages import Row, Transfers, staged
+from anabranch.study.diagram.stages import LaneRow, Transfers, staged
 from tests.study.drawings import beyond_columns, meet, overlaps, parsed, texts
 from tests.study.timelines import drawn_at_random, lanes, small
 
@@ -159,7 +159,7 @@ def test_events_of_two_lanes_share_a_row_only_without_an_arrow_between() -> None
         return Point(Moment(5, order), region, "command", "PING", row=row)
 
     together = Timeline("t", lanes(2), points=(point(1, 1, "t1"), point(2, 2, "t1")))
-    assert [len(stage.lanes) for stage in staged(together) if isinstance(stage, Row)] == [2]
+    assert [len(stage.lanes) for stage in staged(together) if isinstance(stage, LaneRow)] == [2]
     arrow = Arrow(Moment(5, 2), 1, 1, 1, 5, 1, 2)
     apart = Timeline("t", lanes(2), points=(point(1, 1, ""), point(3, 2, "")), arrows=(arrow,))
-    assert [type(stage) for stage in staged(apart)] == [Row, Transfers, Row]
+    assert [type(stage) for stage in staged(apart)] == [LaneRow, Transfers, LaneRow]

@@ -18,9 +18,9 @@ from anabranch.study.diagram.layout import laid_out
 from anabranch.study.diagram.model import LOGGED, NOTE, OWN, Arrow, Point, Timeline
 from anabranch.study.diagram.narrowing import TooManyEvents
 from anabranch.study.diagram.tags import REMOVED, REMOVES, STAYS, meaning_of
-from anabranch.study.history.events import Telling
-from anabranch.study.history.steps import Answer
+from anabranch.study.history.steps import RegionAnswer
 from anabranch.study.history.timeline import NoEvents, Range, timeline_of
+from anabranch.study.replies.histories import KeyHistory, KeyState
 from tests.storage.direct import position_for
 from tests.study.drawings import overlaps, parsed, texts
 from tests.study.test_explanation import NAMES, Cluster
@@ -56,15 +56,15 @@ class Live(Cluster):
         execute(region.engine, region.session, argv, self.now_ms(name))
         region.commit_all()
 
-    def answer(self, name: str, key: str, part: Range, newest: int = 1000) -> Answer:
+    def answer(self, name: str, key: str, part: Range, newest: int = 1000) -> RegionAnswer:
         state = None
         if part.until_ms is None:
-            state = self.call(name, "CRDT.EXPLAIN", key, "NOHISTORY")
+            state = KeyState(self.call(name, "CRDT.EXPLAIN", key, "NOHISTORY"))
         words = ["NEWEST", str(newest)]
         for option, value in (("UNTIL", part.until_ms), ("ID", part.entry_id)):
             words += [option, str(value)] if value else []
-        telling = Telling(self.call(name, "CRDT.HISTORY", key, *words))
-        return Answer(telling, state, part.until_ms)
+        history = KeyHistory(self.call(name, "CRDT.HISTORY", key, *words))
+        return RegionAnswer(history, state, part.until_ms)
 
     def timeline(
         self,

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from anabranch.cli.client import text
 from anabranch.study.whatif.answer import answer
 from anabranch.study.whatif.asking import Bounds, Words, survey
-from anabranch.study.whatif.sentences import Teller
 from tests.study.test_explanation import NAMES, Cluster
+from tests.support.facts import Facts, facts_of_answer
 
 IDS = {name: region_id for region_id, name in NAMES.items()}
 READ = ("XREADGROUP", "GROUP", "g", "alice", "STREAMS", "k", ">")
@@ -24,7 +23,7 @@ def if_lost(
     silent: Sequence[str] = (),
     bounds: Bounds | None = None,
     listed: int = 10,
-) -> dict[str, Any]:
+) -> Facts:
     """The facts about a region; `silent` regions do not answer."""
 
     def call(region: int, words: Words) -> Any:
@@ -40,12 +39,11 @@ def if_lost(
 
     others = [one for one in NAMES if NAMES[one] not in {name, *silent}]
     found = survey(ask, IDS[name], name not in silent, others, bounds or Bounds())
-    facts: dict[str, Any] = text(answer(found, others, NAMES, listed))
-    return facts
+    return facts_of_answer(answer(found, others, NAMES, listed))
 
 
-def told(facts: dict[str, Any]) -> str:
-    return "\n".join(Teller(facts).lines())
+def told(facts: Facts) -> str:
+    return "\n".join(facts.lines)
 
 
 def ids(entries: dict[str, Any]) -> list[str]:

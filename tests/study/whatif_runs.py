@@ -30,10 +30,10 @@ from anabranch.sim.world.draining import Drainer, _read_all, groups
 from anabranch.sim.world.environment import EPOCH_MS
 from anabranch.sim.world.region import SimulatedRegion
 from anabranch.sim.world.world import World
+from anabranch.study.replies.parts import id_of
 from anabranch.study.whatif.asking import Bounds, Words, survey
 from anabranch.study.whatif.deliveries import deliveries_of
 from anabranch.study.whatif.losses import losses_of
-from anabranch.study.whatif.telling import id_of
 from tests.support.replies import plain
 
 # Faults after which a region still knows all that it has told its clients.

@@ -20,7 +20,7 @@ from anabranch.region.engine.settings import Settings
 from anabranch.region.resp.decoder import DecodedReply
 from anabranch.sim.history import Words
 from anabranch.sim.plan import shape_of
-from anabranch.sim.scenario.effect_commands import RegionState, halves
+from anabranch.sim.scenario.effect_commands import RegionState, halves, id_in
 from anabranch.sim.scenario.live import MODE_SETTING, LiveCluster
 from anabranch.sim.scenario.model import Cut, Heal, Scenario, Sync
 from anabranch.sim.scenario.runner import Run
@@ -28,7 +28,7 @@ from anabranch.sim.scenario.shape import shape
 from anabranch.sim.scenario.transcript import Row, command_cell, write_session, written_reply
 from anabranch.sim.scenario.writing import settings_lines
 from anabranch.sim.world.environment import EPOCH_MS
-from anabranch.study.history.events import Event
+from anabranch.study.replies.events import KeyEvent, event_of
 
 # Settings that change replies; values other than the defaults go into the header.
 _SETTINGS: Final = (
@@ -129,11 +129,11 @@ class Session:
                 self.notes[f"{self.names[region]} joined a snapshot, which hides effects"] = None
             for words, expected in self._states[region].take(key, event):
                 is_generated = words[0] == b"XADD" and b"*" in words
-                at = halves(event.facts["id"]) if is_generated else (event.time_ms, 0)
+                at = halves(id_in(event)) if is_generated else (event.time_ms, 0)
                 self._cells[region].append((at, command_cell(words, expected)))
         return len(found)
 
-    def _events(self, region: int, key: bytes) -> Iterator[Event]:
+    def _events(self, region: int, key: bytes) -> Iterator[KeyEvent]:
         """The events of a key in a region since the session began that have not been taken."""
         taken = self._taken[key]
         is_new = taken[region] > 0
@@ -142,10 +142,10 @@ class Session:
             told = self._ask(
                 region, "CRDT.HISTORY", key, "AFTER", taken[region], "COUNT", EVENTS_MAX
             )
-            for event in map(Event, map(_named, told["events"])):
+            for event in map(event_of, told["events"]):
                 taken[region] = event.position
                 # Everything was flushed: no local record is new before the first new effect.
-                is_new = is_new or (event.dot is not None and not covers(self._begun, *event.dot))
+                is_new = is_new or (event.is_effect and not covers(self._begun, *event.dot))
                 if is_new:
                     yield event
             more = told["next"]
@@ -273,12 +273,12 @@ class Session:
         return lines
 
 
-def in_order(events: Sequence[tuple[str, Event]]) -> list[tuple[str, Event]]:
+def in_order(events: Sequence[tuple[str, KeyEvent]]) -> list[tuple[str, KeyEvent]]:
     """Events, each local record before the effects that came after it.
 
     In the log, the records of a commit follow its effects, though some records were made first.
     """
-    ordered: list[tuple[str, Event]] = []
+    ordered: list[tuple[str, KeyEvent]] = []
     begin = 0  # of the row before
     for position, row in groupby(events, key=lambda one: one[1].position):
         end = place = len(ordered)
@@ -294,17 +294,16 @@ def in_order(events: Sequence[tuple[str, Event]]) -> list[tuple[str, Event]]:
     return ordered
 
 
-def _is_later(effect: Event, record: Event, has_its_key: bool) -> bool:
+def _is_later(effect: KeyEvent, record: KeyEvent, has_its_key: bool) -> bool:
     """Whether an effect came after a record: by counter or time, or as it ends what that names."""
-    if effect.dot is None or record.dot is not None or "group" not in record.facts:
+    if not effect.is_effect or record.is_effect or record.group is None:
         return False
-    floor = record.facts.get("floor")
-    if isinstance(floor, list):
-        return not covers(vector_of(floor), *effect.dot)
+    if isinstance(record.floor, list):
+        return not covers(vector_of(record.floor), *effect.dot)
     if effect.kind == "add":
-        return record.at_ms < halves(effect.facts["id"])[0] <= effect.applied_ms
+        return (record.at_ms or 0) < halves(id_in(effect))[0] <= effect.clock_ms
     return has_its_key and (
-        effect.destroys(record.facts["group"]) or any(map(effect.removes, record.entry_dots()))
+        effect.destroys(record.group) or any(map(effect.removes, record.entries))
     )
 
 

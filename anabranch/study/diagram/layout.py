@@ -47,7 +47,7 @@ from anabranch.study.diagram.places import (
     Segment,
     one_line,
 )
-from anabranch.study.diagram.stages import Crossing, Edge, Line, Row, Stage, Transfers, staged
+from anabranch.study.diagram.stages import Crossing, Edge, LaneRow, Line, Stage, Transfers, staged
 from anabranch.study.diagram.tags import tags_of, text_of
 from anabranch.study.diagram.texts import Piece, Run, columns_of, cut, flowed, short_time
 
@@ -181,7 +181,7 @@ class _Placer:
     def _stage(self, stage: Stage) -> None:
         if not isinstance(stage, Edge):
             self.empty = None
-        if isinstance(stage, Row):
+        if isinstance(stage, LaneRow):
             self._row(stage)
         elif isinstance(stage, Transfers):
             self._transfers(stage)
@@ -190,7 +190,7 @@ class _Placer:
         else:
             self._edge(stage)
 
-    def _row(self, row: Row) -> None:
+    def _row(self, row: LaneRow) -> None:
         if row.label:
             self._time(row.label)
         elif any(item.kind != NOTE for items in row.lanes.values() for item in items):

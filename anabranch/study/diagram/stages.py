@@ -1,6 +1,6 @@
 """The events of a timeline in order, in groups that are drawn side by side.
 
-    Row         points and marks that stand in lanes, at one height: those of one row of a table, or
+    LaneRow     points and marks that stand in lanes, at one height: those of one row of a table, or
                 events of different regions that no arrow separates
     Transfers   what regions applied, one line for each (via, to)
     Line        a mark across the lanes: a cut, a heal, a fault
@@ -21,7 +21,7 @@ InLane = Union[Point, Mark]
 
 
 @dataclass
-class Row:
+class LaneRow:
     """Events in lanes: region_id → its events in order. `begin_ms` is the time of the first."""
 
     label: str
@@ -65,7 +65,7 @@ class Edge:
     begins: bool
 
 
-Stage = Union[Row, Transfers, Line, Edge]
+Stage = Union[LaneRow, Transfers, Line, Edge]
 _Item = Union[Point, Arrow, Mark, Edge]
 
 
@@ -85,8 +85,8 @@ def staged(timeline: Timeline) -> list[Stage]:
             stages.append(Line(item))
         else:
             region = item.region if isinstance(item, Point) else item.regions[0]
-            if not (isinstance(last, Row) and _joins(last, item, region)):
-                last = Row(item.row, item.when.ms)
+            if not (isinstance(last, LaneRow) and _joins(last, item, region)):
+                last = LaneRow(item.row, item.when.ms)
                 stages.append(last)
             last.lanes.setdefault(region, []).append(item)
     return stages
@@ -131,7 +131,7 @@ def passes_on(arrow: Arrow, earlier: Arrow) -> bool:
     )
 
 
-def _joins(row: Row, item: InLane, region: int) -> bool:
+def _joins(row: LaneRow, item: InLane, region: int) -> bool:
     """Whether an event belongs to the row that was last.
 
     A named row takes all its events. An event without a name joins those of other lanes that have

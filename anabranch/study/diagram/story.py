@@ -17,7 +17,7 @@ from anabranch.study.diagram.model import (
     Point,
     Timeline,
 )
-from anabranch.study.diagram.stages import Crossing, Edge, Line, Row, Stage, Transfers
+from anabranch.study.diagram.stages import Crossing, Edge, LaneRow, Line, Stage, Transfers
 from anabranch.study.diagram.texts import cut, visible
 
 CHARACTERS_MAX: Final = 1100
@@ -55,7 +55,7 @@ def summary(timeline: Timeline) -> str:
 
 
 def _sentences(timeline: Timeline, stage: Stage) -> list[str]:
-    if isinstance(stage, Row):
+    if isinstance(stage, LaneRow):
         return [
             _of_point(timeline, item)
             if isinstance(item, Point)

@@ -2,16 +2,14 @@
 
 Reading order:
 
-- `events`: what one region tells, as values.
 - `evidence`: what the logs of several regions tell together.
+- `delivery`: why an entry is delivered, or not.
 - `entry`: what became of an entry.
 - `groups`: what became of the groups.
-- `delivery`: why an entry is delivered, or not.
-- `deadlines`: which deadline is in force.
 - `explanation`: all facts of `anabranch explain`.
-- `wording`: names, times and effects as words.
+- `as_json`: the facts as JSON.
+- `wording`: names, times and events as words, for `anabranch log`, too.
 - `sentences`: the facts as sentences.
-- `story`: the events of a key as a story, for `anabranch log`.
 - `steps`: the events of several regions in an order that no cause contradicts.
 - `phrases`: points and arrows of a drawing in words.
 - `endings`: the fate of each entry, and the last state of the key in each region.

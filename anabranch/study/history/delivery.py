@@ -6,95 +6,138 @@ announced acknowledgement reaches the others.
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Final, Optional, Union
 
 from anabranch.crdt.vector import Dot
-from anabranch.study.history.entry import Facts
-from anabranch.study.history.events import Event, Telling
+from anabranch.study.history.evidence import Evidence
+from anabranch.study.replies.events import KeyEvent
+from anabranch.study.replies.histories import EntryInGroup, ExplainedHistory
+from anabranch.study.replies.parts import ToldPlace
 
-# Kinds of local records that concern an entry of a group.
-_TOUCHES = ("delivered", "claimed", "left-pel")
-# Kinds that change what a whole group delivers.
-_RESETS = ("floor-set", "floor-raised", "consumer-deleted", "create-group")
-
-
-def explain_deliveries(asked: Telling, others: list[Telling], dot: Dot) -> list[Facts]:
-    """One fact for each group of the key, for an entry that is present in the region."""
-    entry = asked.entries().get(dot)
-    if entry is None:
-        return []
-    return [_delivery(asked, others, dot, group) for group in entry["groups"]]
+# Kinds of events that change what a whole group delivers.
+_RESETS: Final = ("floor-set", "floor-raised", "consumer-deleted", "create-group")
 
 
-def _delivery(asked: Telling, others: list[Telling], dot: Dot, group: dict[str, Any]) -> Facts:
-    name = str(group["name"])
-    return {
-        "group": name,
-        "status": _status(group),
-        "consumer": group["pending-for"],
-        "here": _steps(asked, name, dot, is_present=True),
-        "acknowledged": _announcements(asked, name, dot),
-        "elsewhere": [
-            {"region": other.region_id, "steps": steps}
-            for other in others
-            if (steps := _steps(other, name, dot, dot in other.entries()))
-        ],
-    }
+@dataclass(frozen=True)
+class DeliveryStep:
+    """An event of a group that concerns an entry; the `kind` says which optional facts it has."""
+
+    kind: str
+    at_ms: int
+    consumer: Optional[bytes] = None
+    floor: Optional[ToldPlace] = None
+    deliveries: Optional[int] = None
+    no_ack: Optional[bool] = None
+    effect: Optional[Dot] = None
 
 
-def _status(group: dict[str, Any]) -> str:
-    if group["pending-for"] is not None:
+@dataclass(frozen=True)
+class LeavingStep:
+    """An entry left the pending ones; `is_acknowledged` None: or it had been removed."""
+
+    kind: str
+    at_ms: int
+    is_acknowledged: Optional[bool]
+
+
+AnyStep = Union[DeliveryStep, LeavingStep]
+
+
+@dataclass(frozen=True)
+class Announcement:
+    """An announced acknowledgement: who announced it, and when it arrived."""
+
+    effect: Dot
+    applied_ms: int
+    source: int
+
+
+@dataclass(frozen=True)
+class DeliveryElsewhere:
+    """What another region did with the entry."""
+
+    region: int
+    steps: list[AnyStep]
+
+
+@dataclass(frozen=True)
+class DeliveryExplanation:
+    """The deliveries of an entry in one group."""
+
+    group: bytes
+    status: str
+    consumer: Optional[bytes]
+    here: list[AnyStep]
+    acknowledged: list[Announcement]
+    elsewhere: list[DeliveryElsewhere]
+
+
+def explain_deliveries(evidence: Evidence, dot: Dot) -> list[DeliveryExplanation]:
+    """The facts of each group of the key, for an entry that is present in the region."""
+    return [
+        DeliveryExplanation(
+            one.group,
+            _status(one),
+            one.pending_for,
+            _steps(evidence.asked, one.group, dot),
+            _announcements(evidence.asked, one.group, dot),
+            [
+                DeliveryElsewhere(other.region_id, steps)
+                for other in evidence.others
+                if (steps := _steps(other, one.group, dot))
+            ],
+        )
+        for one in evidence.asked.state.entries.get(dot, [])
+    ]
+
+
+def _status(one: EntryInGroup) -> str:
+    if one.pending_for is not None:
         return "pending"
-    if group["acked"]:
+    if one.is_acked:
         # What is acknowledged counts as given until SETID goes back below it (S7.3).
-        is_again = group["above-floor"] and not group["given"]
-        return "rewound" if is_again else "acknowledged"
-    if group["given"]:
-        return "dropped" if group["dropped"] else "given"
-    return "deliverable" if group["above-floor"] else "below-floor"
+        return "rewound" if one.is_above_floor and not one.is_given else "acknowledged"
+    if one.is_given:
+        return "dropped" if one.is_dropped else "given"
+    return "deliverable" if one.is_above_floor else "below-floor"
 
 
-def _steps(telling: Telling, name: str, dot: Dot, is_present: bool) -> list[Facts]:
-    """The local records of a group that concern the entry, in order, with their times.
+def _steps(history: ExplainedHistory, group: bytes, dot: Dot) -> list[AnyStep]:
+    """The events of a group that concern the entry, in order, with their times."""
+    steps: list[AnyStep] = []
+    for event in history.events:
+        if event.group == group and (dot in event.entries or (steps and event.kind in _RESETS)):
+            steps.append(_step(event, dot, dot in history.state.entries))
+    return steps
+
+
+def _step(event: KeyEvent, dot: Dot, is_present: bool) -> AnyStep:
+    """An event that concerns the entry.
 
     An entry that is present in the region was never removed there. So it can only have left the
     pending entries by an acknowledgement.
     """
-    steps: list[Facts] = []
-    for event in telling.events:
-        if event.facts.get("group") != name:
-            continue
-        is_of_entry = event.kind in _TOUCHES and dot in event.entry_dots()
-        if is_of_entry or (steps and event.kind in _RESETS):
-            steps.append(_step(event, dot, is_present))
-    return steps
-
-
-def _step(event: Event, dot: Dot, is_present: bool) -> Facts:
-    facts: Facts = {"kind": event.kind, "at_ms": event.time_ms}
-    for name in ("consumer", "floor"):
-        if name in event.facts:
-            facts[name] = event.facts[name]
-    if event.kind == "claimed":
-        facts["deliveries"] = event.facts["deliveries"][event.entry_dots().index(dot)]
-    if event.kind == "delivered":
-        facts["no_ack"] = bool(event.facts["no-ack"])
     if event.kind == "left-pel":
-        facts["is_acknowledged"] = True if is_present else None
-    if event.kind == "create-group":
-        facts["effect"] = event.facts["dot"]
-    return facts
+        return LeavingStep(event.kind, event.time_ms, True if is_present else None)
+    deliveries = dict(zip(event.entries, event.deliveries, strict=False))
+    return DeliveryStep(
+        event.kind,
+        event.time_ms,
+        event.consumer,
+        event.floor,
+        deliveries.get(dot),
+        event.no_ack if event.kind == "delivered" else None,
+        event.dot if event.is_effect else None,
+    )
 
 
-def _announcements(asked: Telling, name: str, dot: Dot) -> list[Facts]:
-    """The announced acknowledgements that cover the entry: who announced, and when it arrived."""
+def _announcements(asked: ExplainedHistory, group: bytes, dot: Dot) -> list[Announcement]:
+    """The announced acknowledgements that cover the entry."""
     return [
-        {"effect": event.facts["dot"], "applied_ms": event.applied_ms, "source": event.source}
+        Announcement(event.dot, event.clock_ms, event.source)
         for event in asked.events
         if event.kind == "acknowledge"
-        and event.facts["group"] == name
-        and any(
-            int(region) == dot[0] and int(low) < dot[1] <= int(high)
-            for region, low, high in event.facts["spans"]
-        )
+        and event.group == group
+        and any(region == dot[0] and low < dot[1] <= high for region, low, high in event.spans)
     ]

@@ -11,12 +11,11 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Final, Optional
 
-from anabranch.answers import vector_of
+from anabranch.crdt import ids
 from anabranch.crdt.vector import Dot, Vector, covers, raise_to
 from anabranch.study.diagram.model import Fate, LastState
-from anabranch.study.history.events import REMOVALS, Event
-from anabranch.study.history.phrases import to_bytes
-from anabranch.study.history.steps import Answer, Step
+from anabranch.study.history.steps import HistoryStep, RegionAnswer
+from anabranch.study.replies.events import REMOVALS, KeyEvent
 
 # Removals that remove the header, too: all but those of entries (S3.1).
 _OF_HEADER: Final = REMOVALS - {"remove-entries", "trim"}
@@ -28,14 +27,13 @@ class Effects:
     `adds` are those that add entries, `removals` those that remove entries.
     """
 
-    def __init__(self, answers: Sequence[Answer]) -> None:
-        self.by_dot: dict[Dot, Event] = {}
+    def __init__(self, answers: Sequence[RegionAnswer]) -> None:
+        self.by_dot: dict[Dot, KeyEvent] = {}
         self._answers: Final = answers
         for answer in answers:
             for event in answer.events:
-                if event.dot is None:
-                    continue
-                if event.dot not in self.by_dot or event.dot[0] == answer.region_id:
+                is_new = event.dot not in self.by_dot or event.dot[0] == answer.region_id
+                if event.is_effect and is_new:
                     self.by_dot[event.dot] = event
         self.by_dot = dict(sorted(self.by_dot.items()))
         self.adds = {dot: one for dot, one in self.by_dot.items() if one.kind == "add"}
@@ -61,22 +59,21 @@ class Effects:
             if not covers(vector, *dot):
                 continue
             named.update(event.dots)
-            raise_to(prefix, event.had_seen)
+            raise_to(prefix, event.covered)
         found = [
             dot
             for dot in self.adds
             if covers(vector, *dot) and dot not in named and not covers(prefix, *dot)
         ]
-        return sorted(found, key=lambda dot: (_order(str(self.adds[dot].facts["id"])), dot[0]))
+        return sorted(found, key=lambda dot: (_order(self.adds[dot]), dot[0]))
 
-    def groups(self, vector: Vector) -> dict[str, list[Dot]]:
+    def groups(self, vector: Vector) -> dict[bytes, list[Dot]]:
         """name → live creates, by S6.1 and S10.3."""
         applied = [event for dot, event in self.by_dot.items() if covers(vector, *dot)]
-        found: dict[str, list[Dot]] = {}
+        found: dict[bytes, list[Dot]] = {}
         for create in applied:
             if create.kind == "create-group" and not any(one.ends(create) for one in applied):
-                assert create.dot is not None
-                found.setdefault(str(create.facts["group"]), []).append(create.dot)
+                found.setdefault(create.group or b"", []).append(create.dot)
         return dict(sorted(found.items()))
 
     def has_header(self, vector: Vector) -> bool:
@@ -84,7 +81,7 @@ class Effects:
         prefix: Vector = {}
         for dot, event in self.removals.items():
             if event.kind in _OF_HEADER and covers(vector, *dot):
-                raise_to(prefix, event.had_seen)
+                raise_to(prefix, event.covered)
         return any(
             event.kind in ("add", "set-id") and covers(vector, *dot) and not covers(prefix, *dot)
             for dot, event in self.by_dot.items()
@@ -99,18 +96,16 @@ class Effects:
             if not covers(vector, *dot):
                 continue
             if event.kind == "set-deadline":
-                at_ms = event.facts["at-ms"]
-                deadlines[dot] = None if at_ms == "never" else int(at_ms)
-                gone.update((int(one[0]), int(one[1])) for one in event.facts["replaces"])
+                deadlines[dot] = event.at_ms
+                gone.update(event.replaces)
             elif event.kind == "remove-observed":
-                raise_to(prefix, event.had_seen)
+                raise_to(prefix, event.covered)
         ends = [at for dot, at in deadlines.items() if dot not in gone and not covers(prefix, *dot)]
         return bool(ends) and all(at_ms is not None and clock_ms > at_ms for at_ms in ends)
 
 
-def _order(entry_id: str) -> tuple[int, int]:
-    ms, _, seq = entry_id.partition("-")
-    return int(ms), int(seq)
+def _order(add: KeyEvent) -> int:
+    return ids.parse((add.id or "").encode(), 0)
 
 
 class _Lane:
@@ -120,17 +115,17 @@ class _Lane:
     entries count as there from the beginning, also if the log does not reach back to their adds.
     """
 
-    def __init__(self, adds: Mapping[Dot, Event]) -> None:
+    def __init__(self, adds: Mapping[Dot, KeyEvent]) -> None:
         self._left: dict[int, deque[int]] = {}
         for origin, counter in adds:
             self._left.setdefault(origin, deque()).append(counter)
         self._gone: set[Dot] = set()
         self._adds: Final = adds
 
-    def removed_by(self, event: Event) -> list[Dot]:
+    def removed_by(self, event: KeyEvent) -> list[Dot]:
         """The entries that an effect removes now."""
         found = [dot for dot in event.dots if dot in self._adds and dot not in self._gone]
-        for origin, last in event.had_seen.items():
+        for origin, last in event.covered.items():
             counters = self._left.get(origin, deque())
             while counters and counters[0] <= last:
                 dot = (origin, counters.popleft())
@@ -140,7 +135,7 @@ class _Lane:
         return found
 
 
-def fates(effects: Effects, lanes: Sequence[Sequence[Step]], key: bytes) -> dict[Dot, Fate]:
+def fates(effects: Effects, lanes: Sequence[Sequence[HistoryStep]], key: bytes) -> dict[Dot, Fate]:
     """The fate of each entry; fills in `removes` of the steps. Times are those of the steps."""
     arrivals: dict[Dot, list[tuple[int, int]]] = {dot: [] for dot in effects.adds}
     removals: dict[Dot, list[tuple[int, int, Optional[Dot]]]] = {dot: [] for dot in effects.adds}
@@ -148,10 +143,10 @@ def fates(effects: Effects, lanes: Sequence[Sequence[Step]], key: bytes) -> dict
         lane, applied, here = _Lane(effects.adds), set[Dot](), set[Dot]()
         for step in steps:
             events = step.events
-            adds = [event.dot for event in events if event.kind == "add" and event.dot is not None]
+            adds = [event.dot for event in events if event.kind == "add"]
             if step.is_snapshot:
                 # It brings what its vector covers and the region had not applied.
-                seen = vector_of(step.first.facts["vector"])
+                seen = step.first.vector
                 events = [
                     event
                     for dot, event in effects.removals.items()
@@ -159,7 +154,7 @@ def fates(effects: Effects, lanes: Sequence[Sequence[Step]], key: bytes) -> dict
                 ]
                 adds = [dot for dot in effects.entries(seen) if dot not in applied]
             for event in events:
-                if event.dot is None or event.kind not in REMOVALS:
+                if event.kind not in REMOVALS:
                     continue
                 for dot in lane.removed_by(event):
                     if step.is_snapshot and dot not in here:
@@ -172,18 +167,13 @@ def fates(effects: Effects, lanes: Sequence[Sequence[Step]], key: bytes) -> dict
                 arrivals[dot].append((step.region, step.ms))
     return {
         dot: Fate(
-            dot,
-            key,
-            str(event.facts["id"]),
-            tuple(map(to_bytes, event.facts["fields"])),
-            tuple(arrivals[dot]),
-            tuple(removals[dot]),
+            dot, key, event.id or "", event.fields, tuple(arrivals[dot]), tuple(removals[dot])
         )
         for dot, event in effects.adds.items()
     }
 
 
-def last_state(effects: Effects, answer: Answer, key: bytes, entry_id: str) -> LastState:
+def last_state(effects: Effects, answer: RegionAnswer, key: bytes, entry_id: str) -> LastState:
     """The state of the key in one region at the end of the range; `entry_id`: only its entries."""
     entries = effects.entries(answer.vector)
     if answer.state is None:
@@ -195,14 +185,13 @@ def last_state(effects: Effects, answer: Answer, key: bytes, entry_id: str) -> L
             note = "the logs do not reach back to the beginning: more may be there"
     else:
         groups = {}
-        for create in answer.state["groups"]:
-            dot = (int(create["create"][0]), int(create["create"][1]))
-            groups.setdefault(str(create["name"]), []).append(dot)
-        exists, is_hidden = bool(answer.state["exists"]), bool(answer.state["hidden"])
-        note = _difference(int(answer.state["length"]) - len(entries))
+        for create in answer.state.groups:
+            groups.setdefault(create.group, []).append(create.dot)
+        exists, is_hidden = answer.state.exists, answer.state.is_hidden
+        note = _difference(answer.state.length - len(entries))
     if entry_id:
         note = f"only entries with the ID {entry_id} are listed"
-    live = tuple((to_bytes(name), tuple(sorted(dots))) for name, dots in sorted(groups.items()))
+    live = tuple((name, tuple(sorted(dots))) for name, dots in sorted(groups.items()))
     return LastState(answer.region_id, key, exists, is_hidden, tuple(entries), live, note)
 
 

@@ -8,51 +8,69 @@ all: what stands before it there is what that region had seen.
 from __future__ import annotations
 
 from collections.abc import Container
+from dataclasses import dataclass
 from typing import Final, Optional
 
 from anabranch.crdt.vector import Dot, Vector, covers
-from anabranch.study.history.events import Event, Telling
+from anabranch.study.replies.events import KeyEvent
+from anabranch.study.replies.histories import ExplainedHistory
 
 
-class Told:
-    """One effect, and the region whose log tells it."""
+@dataclass(frozen=True)
+class ToldEffect:
+    """An effect, and the region_id of the region whose log tells it.
 
-    def __init__(self, event: Event, telling: Telling) -> None:
-        assert event.dot is not None
-        self.event: Final = event
-        self.dot: Final[Dot] = event.dot
-        self.telling: Final = telling
+    `is_certain`: False if another effect may have done the same before.
+    """
+
+    event: KeyEvent
+    told_by: int
+    is_certain: Optional[bool] = None
+
+    @property
+    def dot(self) -> Dot:
+        """The dot of the effect."""
+        return self.event.dot
+
+
+@dataclass(frozen=True)
+class EndingEffect(ToldEffect):
+    """The effect that ended a create of a group.
+
+    `had_seen_create`: whether the region that destroyed had applied the create; None if the logs do
+    not tell.
+    """
+
+    had_seen_create: Optional[bool] = None
 
 
 class Evidence:
     """The region in question, `asked`, and the `others` that answered the same question."""
 
-    def __init__(self, asked: Telling, others: list[Telling]) -> None:
+    def __init__(self, asked: ExplainedHistory, others: list[ExplainedHistory]) -> None:
         self.asked: Final = asked
         self.others: Final = others
-        self.tellings: Final = [asked, *others]
+        self.histories: Final = [asked, *others]
 
-    def told(self, dot: Dot) -> Optional[Told]:
+    def told(self, dot: Dot) -> Optional[ToldEffect]:
         """The effect with this dot, as the log of its own region tells it, else any log."""
-        tellings = sorted(self.tellings, key=lambda telling: telling.region_id != dot[0])
-        for telling in tellings:
-            event = telling.effect(dot)
+        for history in sorted(self.histories, key=lambda one: one.region_id != dot[0]):
+            event = history.effect(dot)
             if event is not None:
-                return Told(event, telling)
+                return ToldEffect(event, history.region_id)
         return None
 
-    def applied(self, kinds: Container[str]) -> list[Told]:
+    def applied(self, kinds: Container[str]) -> list[ToldEffect]:
         """The effects of these kinds that the region in question has applied, each once.
 
         Those of its own log come first, in its order. It applied the others before its log begins,
         or with a snapshot.
         """
-        found: dict[Dot, Told] = {}
-        for telling in self.tellings:
-            for event in telling.events:
-                dot = event.dot
-                if dot is not None and event.kind in kinds and covers(self.asked.vector, *dot):
-                    found.setdefault(dot, Told(event, telling))
+        found: dict[Dot, ToldEffect] = {}
+        for history in self.histories:
+            for event in history.events:
+                if event.kind in kinds and covers(self.asked.vector, *event.dot):
+                    found.setdefault(event.dot, ToldEffect(event, history.region_id))
         return list(found.values())
 
     def is_complete(self) -> bool:
@@ -60,9 +78,10 @@ class Evidence:
 
         A log of which no event is left out holds those above its floor, up to its vector.
         """
-        whole = [telling for telling in self.tellings if not telling.left_out]
+        whole = [history for history in self.histories if not history.left_out]
         return all(
-            _reach([_span(telling, region) for telling in whole]) >= counter
+            _reach([(one.floor.get(region, 0), one.vector.get(region, 0)) for one in whole])
+            >= counter
             for region, counter in self.asked.vector.items()
         )
 
@@ -80,15 +99,8 @@ class Evidence:
         """
         if later[0] == earlier[0]:
             return earlier[1] < later[1]
-        for telling in self.tellings:
-            answer = _had_seen(telling, later, earlier)
-            if answer is not None:
-                return answer
-        return None
-
-
-def _span(telling: Telling, region: int) -> tuple[int, int]:
-    return telling.floor.get(region, 0), telling.vector.get(region, 0)
+        answers = (_had_seen(history, later, earlier) for history in self.histories)
+        return next((answer for answer in answers if answer is not None), None)
 
 
 def _reach(spans: list[tuple[int, int]]) -> int:
@@ -100,20 +112,20 @@ def _reach(spans: list[tuple[int, int]]) -> int:
     return reached
 
 
-def _had_seen(telling: Telling, later: Dot, earlier: Dot) -> Optional[bool]:
-    if not covers(telling.vector, *later):
+def _had_seen(history: ExplainedHistory, later: Dot, earlier: Dot) -> Optional[bool]:
+    if not covers(history.vector, *later):
         return None
-    if not covers(telling.vector, *earlier):
+    if not covers(history.vector, *earlier):
         return False
-    place, other = telling.place(later), telling.place(earlier)
+    place, other = history.place(later), history.place(earlier)
     if place is None:
         return None
     if other is not None and other > place:
         return False
     # An effect that came back after a restore has lost its place among those of others.
-    if telling.region_id != later[0] or telling.events[place].source:
+    if history.region_id != later[0] or history.events[place].source:
         return None
-    if other is None and telling.has_snapshot_after(place):
+    if other is None and history.has_snapshot_after(place):
         return None
     # An effect that is applied and not told is older than all events.
     return True

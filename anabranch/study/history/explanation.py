@@ -2,18 +2,71 @@
 
 from __future__ import annotations
 
-from anabranch.study.history.deadlines import explain_deadlines
-from anabranch.study.history.delivery import explain_deliveries
-from anabranch.study.history.entry import Facts, effect_facts, explain_entry
-from anabranch.study.history.events import REMOVALS, Telling
-from anabranch.study.history.evidence import Evidence
-from anabranch.study.history.groups import explain_groups
+from dataclasses import dataclass
+from typing import Optional
+
+from anabranch.crdt.vector import Dot, Vector
+from anabranch.study.history.entry import EntryExplanation, explain_entry
+from anabranch.study.history.evidence import Evidence, ToldEffect
+from anabranch.study.history.groups import GroupExplanation, explain_groups
+from anabranch.study.replies.events import REMOVALS, KeyEvent
+from anabranch.study.replies.histories import ExplainedHistory
+
+
+@dataclass(frozen=True)
+class DeadlineExplanation:
+    """A deadline that is there, and the effect that set it (S10.2). The longest one wins.
+
+    `at_ms` None: never.
+    """
+
+    dot: Dot
+    at_ms: Optional[int]
+    wins: bool
+    set: Optional[ToldEffect]
+
+
+@dataclass(frozen=True)
+class LogReach:
+    """How far back the log of the region goes; `since_ms` None: it is empty."""
+
+    since_ms: Optional[int]
+    is_whole: bool
+    floor: Vector
+    left_out: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation:
+    """All facts. `regions` are the names of all regions, `silent` those that did not answer.
+
+    `removals` are those that the log still has, oldest first.
+    """
+
+    key: bytes
+    region: str
+    regions: dict[int, str]
+    now_ms: int
+    exists: bool
+    hidden: bool
+    length: int
+    last_id: str
+    applied: Vector
+    silent: list[str]
+    log: LogReach
+    entry: Optional[EntryExplanation] = None
+    groups: list[GroupExplanation]
+    deadlines: list[DeadlineExplanation]
+    removals: list[KeyEvent]
 
 
 def explain(
-    asked: Telling, others: list[Telling], silent: list[str], names: dict[int, str]
-) -> Facts:
-    """All facts, as values that JSON can hold.
+    asked: ExplainedHistory,
+    others: list[ExplainedHistory],
+    silent: list[str],
+    names: dict[int, str],
+) -> Explanation:
+    """The explanation.
 
     Args:
         asked: The reply of CRDT.EXPLAIN of the region in question.
@@ -23,40 +76,23 @@ def explain(
     """
     state = asked.state
     evidence = Evidence(asked, others)
-    facts: Facts = {
-        "key": asked.key,
-        "region": asked.region,
-        "regions": {str(region_id): name for region_id, name in sorted(names.items())},
-        "now_ms": asked.now_ms,
-        "exists": bool(state["exists"]),
-        "hidden": bool(state["hidden"]),
-        "length": int(state["length"]),
-        "last_id": state["last-id"],
-        "applied": asked.vector,
-        "silent": silent,
-        "log": {
-            "since_ms": asked.since_ms or None,
-            "is_whole": asked.is_whole,
-            "floor": asked.floor,
-            "left_out": asked.left_out,
-        },
-    }
-    if "id" in state:
-        entry = explain_entry(evidence, silent)
-        for add in entry["adds"]:
-            dot = (int(add["dot"][0]), int(add["dot"][1]))
-            add["deliveries"] = explain_deliveries(asked, others, dot)
-        facts["entry"] = entry
-    facts["groups"] = explain_groups(evidence)
-    facts["deadlines"] = explain_deadlines(evidence)
-    facts["removals"] = _removals(asked)
-    return facts
-
-
-def _removals(asked: Telling) -> list[Facts]:
-    """The removals of entries that the log still has, oldest first."""
-    return [
-        {**effect_facts(event), "dots": [list(dot) for dot in event.dots]}
-        for event in asked.events
-        if event.kind in REMOVALS
-    ]
+    return Explanation(
+        key=asked.key,
+        region=asked.region,
+        regions=dict(sorted(names.items())),
+        now_ms=asked.now_ms,
+        exists=state.exists,
+        hidden=state.is_hidden,
+        length=state.length,
+        last_id=state.last_id,
+        applied=asked.vector,
+        silent=silent,
+        log=LogReach(asked.since_ms or None, asked.is_whole, asked.floor, asked.left_out),
+        entry=explain_entry(evidence, silent) if state.entry_id else None,
+        groups=explain_groups(evidence),
+        deadlines=[
+            DeadlineExplanation(one.dot, one.at_ms, one.wins, evidence.told(one.dot))
+            for one in state.deadlines
+        ],
+        removals=[event for event in asked.events if event.kind in REMOVALS],
+    )

@@ -9,20 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final, Optional
 
-from anabranch.answers import vector_of
 from anabranch.crdt.vector import Dot, Vector
+from anabranch.plural import listed
 from anabranch.study.diagram import model
 from anabranch.study.diagram.texts import cut, visible, word
-from anabranch.study.history.events import REMOVALS, Event
-from anabranch.study.history.steps import RENAMES, Step
-from anabranch.study.history.wording import CONFLICT
+from anabranch.study.history.steps import RENAMES, HistoryStep
+from anabranch.study.history.wording import CONFLICT, LISTED_MAX, record_words
+from anabranch.study.replies.events import REMOVALS, KeyEvent
 
 TEXT_MAX: Final = 160
 """Characters of a point's text that are kept."""
-LISTED_MAX: Final = 4
-"""IDs that a text lists."""
 BY_ITSELF: Final = "by itself: "
 
 Name = Callable[[int], str]
@@ -38,16 +36,11 @@ def utc(at_ms: int) -> str:
     return f"{at:%Y-%m-%d %H:%M:%S}.{at_ms % 1000:03d} UTC"
 
 
-def to_bytes(text: Any) -> bytes:
-    """The bytes of a text in which surrogates stand for bytes that are not UTF-8."""
-    return str(text).encode("utf-8", "surrogateescape")
+def _word(name: Optional[bytes]) -> str:
+    return word((name or b"")[: 4 * TEXT_MAX])
 
 
-def _word(text: Any) -> str:
-    return word(to_bytes(text)[: 4 * TEXT_MAX])
-
-
-def kind_of(event: Event) -> str:
+def kind_of(event: KeyEvent) -> str:
     """The kind of an effect, as drawings have it."""
     if event.kind == "add":
         return model.ADD
@@ -64,37 +57,36 @@ class Phrases:
         self._name: Final = name
         self._fates: Final = fates
 
-    def of_effect(self, event: Event) -> str:
+    def of_effect(self, event: KeyEvent) -> str:
         """An effect in a few words; an add is the ID of its entry."""
-        facts = event.facts
         if event.kind == "add":
-            return str(facts["id"])
+            return str(event.id)
         if event.kind == "remove-entries":
             return f"removes {self._dots(event.dots)}"
         if event.kind == "trim":
-            return f"trims up to {self._vector(event.had_seen)}"
+            return f"trims up to {self._vector(event.covered)}"
         if event.kind in ("delete", "flush"):
-            return f"removed by {event.command}" if "other-key" in facts else event.command
+            return event.command if event.other_key is None else f"removed by {event.command}"
         if event.kind in ("create-group", "destroy-group"):
             verb = "creates" if event.kind == "create-group" else "destroys"
-            return f"{verb} group {visible(facts['group'])}"
+            return f"{verb} group {visible(event.group or b'')}"
         if event.kind == "acknowledge":
-            return f"acknowledged in {visible(facts['group'])}"
+            return f"acknowledged in {visible(event.group or b'')}"
         return {
             "expire": "removes what expired",
             "remove-observed": "clears the key",
-            "set-id": f"last ID {facts.get('id')}",
-            "set-deadline": "no deadline" if facts.get("at-ms") == "never" else "deadline",
+            "set-id": f"last ID {event.id}",
+            "set-deadline": "no deadline" if event.at_ms is None else "deadline",
         }.get(event.kind, "configuration")
 
-    def of_step(self, step: Step) -> tuple[str, str]:
+    def of_step(self, step: HistoryStep) -> tuple[str, str]:
         """The kind and the text of the point of an issue, a record or a snapshot."""
         first = step.first
         if step.is_snapshot:
-            holds = self._vector(vector_of(first.facts["vector"])) or "nothing"
+            holds = self._vector(first.vector) if first.vector else "nothing"
             text = f"joins a snapshot of {self._name(step.source)}, which holds {holds}"
             return model.LOGGED, text
-        if first.dot is None:
+        if not first.is_effect:
             return model.LOGGED, cut(self._record(step), TEXT_MAX)
         if not first.command or first.command == CONFLICT:
             rule = " (one of two idempotent adds of a pair)" if first.command else ""
@@ -104,45 +96,43 @@ class Phrases:
 
     # -- commands
 
-    def _command(self, step: Step) -> str:
+    def _command(self, step: HistoryStep) -> str:
         command = step.first.command
-        if command in RENAMES and "other-key" in step.first.facts:
+        if command in RENAMES and step.first.other_key is not None:
             return self._rename(step)
         main = step.events[-1] if step.first.kind == "remove-observed" else step.first
         rest = [self.of_effect(event) for event in step.events if event is not main]
         return "; ".join([f"{command} {self._arguments(main)}".rstrip(), *rest])
 
-    def _rename(self, step: Step) -> str:
-        command, other = step.first.command, _word(step.first.facts["other-key"])
-        adds = [str(event.facts["id"]) for event in step.events if event.kind == "add"]
+    def _rename(self, step: HistoryStep) -> str:
+        command, other = step.first.command, _word(step.first.other_key)
+        adds = [str(event.id) for event in step.events if event.kind == "add"]
         if all(event.kind == "delete" for event in step.events):
             return f"{command} → {other}"
-        return f"{command} ← {other}{': adds ' + _listed(adds) if adds else ''}"
+        return f"{command} ← {other}{': adds ' + listed(adds, LISTED_MAX) if adds else ''}"
 
-    def _arguments(self, event: Event) -> str:
-        facts = event.facts
+    def _arguments(self, event: KeyEvent) -> str:
         if event.kind == "add":
-            pair = f" (IDMP {_word(facts['pid'])} {_word(facts['iid'])})" if "pid" in facts else ""
-            return " ".join([str(facts["id"]), *map(_word, facts["fields"])]) + pair
+            pair = "" if event.pid is None else f" (IDMP {_word(event.pid)} {_word(event.iid)})"
+            return " ".join([str(event.id), *map(_word, event.fields)]) + pair
         if event.kind == "remove-entries":
             known = dict.fromkeys(map(self._entry, event.dots))
-            return _listed(list(known))
+            return listed(list(known), LISTED_MAX)
         if event.kind == "trim":
-            return f"up to {self._vector(event.had_seen)}"
+            return f"up to {self._vector(event.covered)}"
         if event.kind in ("delete", "flush"):
             return ""
         if event.kind == "set-id":
-            return str(facts["id"])
+            return str(event.id)
         if event.kind == "create-group":
-            start = facts["start"]
-            return f"{_word(facts['group'])} {start if isinstance(start, str) else '$'}"
+            start = event.start if isinstance(event.start, str) else "$"
+            return f"{_word(event.group)} {start}"
         if event.kind == "destroy-group":
-            return _word(facts["group"])
+            return _word(event.group)
         if event.kind == "set-deadline":
-            at_ms = facts["at-ms"]
-            return "" if at_ms == "never" else f"at {utc(int(at_ms))}"
+            return "" if event.at_ms is None else f"at {utc(event.at_ms)}"
         if event.kind == "configure":
-            return f"IDMP-DURATION {facts['duration-s']} IDMP-MAXSIZE {facts['maxsize']}"
+            return f"IDMP-DURATION {event.duration_s} IDMP-MAXSIZE {event.maxsize}"
         return f"({self.of_effect(event)})"
 
     def _entry(self, dot: Dot) -> str:
@@ -150,46 +140,23 @@ class Phrases:
         return self._fates[dot].entry_id if dot in self._fates else self._dots([dot])
 
     def _dots(self, dots: list[Dot]) -> str:
-        return _listed([f"{self._name(origin)}:{counter}" for origin, counter in dots])
+        return listed([f"{self._name(origin)}:{counter}" for origin, counter in dots], LISTED_MAX)
 
     def _vector(self, vector: Vector) -> str:
-        return ", ".join(f"{self._name(one)}:{counter}" for one, counter in sorted(vector.items()))
+        parts = [f"{self._name(one)}:{counter}" for one, counter in sorted(vector.items())]
+        return ", ".join(parts) or "0"
 
     # -- local records
 
-    def _record(self, step: Step) -> str:
-        event = step.events[-1]
-        facts = event.facts
-        group = f"group {_word(facts['group'])}"
-        consumer = _word(facts.get("consumer", ""))
+    def _record(self, step: HistoryStep) -> str:
         is_new = ", a new consumer" if len(step.events) > 1 else ""
-        ids = _listed([str(entry[2]) for entry in facts.get("entries", [])])
-        if event.kind == "delivered":
-            no_ack = " (NOACK)" if facts["no-ack"] else ""
-            return f"{group} delivers {ids} to {consumer}{no_ack}{is_new}"
-        if event.kind == "claimed":
-            return f"{group}: {consumer} claims {ids}{is_new}"
-        if event.kind == "left-pel":
-            doubt = "" if self._stays(step) else ", or removed while pending"
-            return f"{group}: {ids} acknowledged{doubt}"
-        if event.kind == "consumer-made":
-            return f"{group} has a new consumer {consumer}"
-        if event.kind == "consumer-deleted":
-            return f"{group}: consumer {consumer} deleted"
-        floor = facts["floor"]
-        shown = floor if isinstance(floor, str) else self._vector(vector_of(floor))
-        return f"{group}: floor {shown or '0'}"
+        return record_words(step.events[-1], self._vector, _word, self._stays(step)) + is_new
 
-    def _stays(self, step: Step) -> bool:
+    def _stays(self, step: HistoryStep) -> bool:
         """Whether the region had not removed the entries of a record before it."""
-        fates = [self._fates.get(dot) for dot in step.first.entry_dots()]
+        fates = [self._fates.get(dot) for dot in step.first.entries]
         return all(
             fate is not None
             and all(region != step.region or ms > step.ms for region, ms, _ in fate.removals)
             for fate in fates
         )
-
-
-def _listed(words: list[str]) -> str:
-    more = f" and {len(words) - LISTED_MAX} more" if len(words) > LISTED_MAX else ""
-    return f"{', '.join(words[:LISTED_MAX])}{more}"

@@ -15,15 +15,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Optional
 
-from anabranch.answers import vector_of
 from anabranch.crdt.vector import Dot, covers
-from anabranch.plural import counted
+from anabranch.plural import counted, joined
 from anabranch.study.diagram.model import NOTE, Arrow, Effect, Lane, Mark, Moment, Point, Timeline
 from anabranch.study.diagram.texts import word
 from anabranch.study.history.endings import Effects, fates, last_state
-from anabranch.study.history.phrases import Phrases, kind_of, to_bytes, utc
-from anabranch.study.history.steps import Answer, Step, in_causal_order, steps_of
-from anabranch.study.history.wording import joined
+from anabranch.study.history.phrases import Phrases, kind_of, utc
+from anabranch.study.history.steps import HistoryStep, RegionAnswer, in_causal_order, steps_of
 
 # Orders of events begin above those of notes, of which each lane has at most one.
 _FIRST_ORDER: Final = 1000
@@ -51,7 +49,7 @@ class Range:
 
 
 def timeline_of(
-    answers: Sequence[Answer],
+    answers: Sequence[RegionAnswer],
     silent: Sequence[str],
     names: Mapping[int, str],
     part: Optional[Range] = None,
@@ -73,7 +71,7 @@ def timeline_of(
 class _Maker:
     def __init__(
         self,
-        answers: Sequence[Answer],
+        answers: Sequence[RegionAnswer],
         silent: Sequence[str],
         names: Mapping[int, str],
         part: Range,
@@ -81,7 +79,7 @@ class _Maker:
         self.answers = sorted(answers, key=lambda one: one.region_id)
         self.silent = silent
         self.part = part
-        self.key = to_bytes(answers[0].history.key)
+        self.key = answers[0].history.key
         self.names = {**names, **{one.region_id: one.region for one in answers}}
         self.effects = Effects(self.answers)
         self.issued_ms: dict[Dot, int] = {}
@@ -128,7 +126,7 @@ class _Maker:
 
     # -- the part that is drawn
 
-    def _is_in_range(self, step: Step) -> bool:
+    def _is_in_range(self, step: HistoryStep) -> bool:
         since_ms, until_ms = self.part.since_ms, self.part.until_ms
         return (since_ms is None or step.ms >= since_ms) and (
             until_ms is None or step.ms <= until_ms
@@ -160,7 +158,9 @@ class _Maker:
 
     # -- events
 
-    def _events(self, ordered: list[Step], drawn: list[Step]) -> tuple[list[Point], list[Arrow]]:
+    def _events(
+        self, ordered: list[HistoryStep], drawn: list[HistoryStep]
+    ) -> tuple[list[Point], list[Arrow]]:
         """Points and arrows of the steps that are drawn; each has an order of its own."""
         wanted = set(map(id, drawn))
         points: list[Point] = []
@@ -186,26 +186,28 @@ class _Maker:
             points.append(self._point(step, order))
         return points, arrows
 
-    def _brought(self, step: Step, had: set[Dot]) -> list[Dot]:
+    def _brought(self, step: HistoryStep, had: set[Dot]) -> list[Dot]:
         """The effects of others that a snapshot holds and that the lane does not show before it."""
-        seen = vector_of(step.first.facts["vector"])
+        seen = step.first.vector
         return [
             dot
             for dot in self.effects.by_dot
             if covers(seen, *dot) and dot not in had and dot[0] != step.region
         ]
 
-    def _moment(self, step: Step, order: int) -> Moment:
+    def _moment(self, step: HistoryStep, order: int) -> Moment:
         return Moment(step.ms - self.zero_ms, order)
 
-    def _point(self, step: Step, order: int) -> Point:
+    def _point(self, step: HistoryStep, order: int) -> Point:
         kind, text = self.phrases.of_step(step)
         dots = step.dots
         first, last = (dots[0][1], dots[-1][1]) if dots else (1, 0)
         when = self._moment(step, order)
         return Point(when, step.region, kind, text, "", first, last, (self.key,))
 
-    def _arrow(self, step: Step, order: int, dots: list[Dot], is_snapshot: bool = False) -> Arrow:
+    def _arrow(
+        self, step: HistoryStep, order: int, dots: list[Dot], is_snapshot: bool = False
+    ) -> Arrow:
         issued_ms = self.issued_ms.get(dots[-1])
         return Arrow(
             self._moment(step, order),

@@ -12,21 +12,14 @@ from typing import Any, Final, Optional, Union
 from anabranch.answers import vector_of
 from anabranch.crdt.spans import SpansByRegion
 from anabranch.crdt.vector import Dot, Vector
-from anabranch.study.whatif.survey import KeySurvey, Survey
-from anabranch.study.whatif.telling import (
-    NO_END,
-    DeliveredThere,
-    Effect,
-    KeyTelling,
-    fields_of,
-    groups_of,
-    id_of,
-    joined,
-    minus,
-    raw,
-    span,
-    union,
-)
+from anabranch.study.replies.events import KeyEvent, event_of
+from anabranch.study.replies.groups import KeyGroups
+from anabranch.study.replies.histories import KeyHistory
+from anabranch.study.replies.parts import fields_of, id_of, raw
+from anabranch.study.replies.spans import minus, spans_of, union
+from anabranch.study.whatif.delivered import ToldDeliveries
+from anabranch.study.whatif.survey import NO_END, KeySurvey, Survey, joined
+from anabranch.study.whatif.survivors import KeyInRegion
 
 Words = tuple[Union[bytes, str, int], ...]
 Ask = Callable[[int, Sequence[Words]], list[Any]]
@@ -101,7 +94,7 @@ class _Asker:
         self._survey: Final = survey
         self._bounds: Final = bounds
         self._vector: Final[Vector] = survey.lost_vector
-        self._by_key: Final[dict[Optional[bytes], list[Effect]]] = {}
+        self._by_key: Final[dict[Optional[bytes], list[KeyEvent]]] = {}
 
     def look(self, progress: Progress) -> None:
         """Fills the survey."""
@@ -132,7 +125,7 @@ class _Asker:
             command = ("CRDT.EFFECTS", origin, after, "COUNT", count, "NOFIELDS")
             reply = fields_of(self._ask(survey.lost, [command])[0])
             first = max(first, vector_of(reply["log-floor"]).get(origin, 0))
-            found = [Effect(event) for event in reply["events"]]
+            found = [event_of(event) for event in reply["events"]]
             survey.effects.extend(found)
             read = max([read, *(effect.dot[1] for effect in found)])
             after = None if reply["next"] is None else int(reply["next"])
@@ -169,7 +162,7 @@ class _Asker:
                 key,
                 [*self._by_key.get(key, []), *flushes],
                 own[key],
-                {one: tellings[key] for one, tellings in others.items()},
+                {one: keys[key] for one, keys in others.items()},
                 survey.vectors,
             )
             for key in wanted
@@ -181,27 +174,29 @@ class _Asker:
             self._read_logs(region, [(one, self._wanted_of_others(one)) for one in found])
         survey.keys.extend(found)
 
-    def _groups(self, region: int, keys: list[bytes]) -> dict[bytes, KeyTelling]:
+    def _groups(self, region: int, keys: list[bytes]) -> dict[bytes, KeyInRegion]:
         commands: list[Words] = [("CRDT.GROUPS", key, "COUNT", 0) for key in keys]
         replies = self._ask(region, commands) if keys else []
-        return {key: KeyTelling(groups_of(reply)) for key, reply in zip(keys, replies, strict=True)}
+        groups = [KeyInRegion(KeyGroups(reply).groups) for reply in replies]
+        return dict(zip(keys, groups, strict=True))
 
     def _ask_delivered(self, key: KeySurvey) -> None:
         """Finds what was delivered under groups that the region has destroyed since."""
         destroyed = key.destroyed_groups(self._vector)
-        found: list[DeliveredThere] = []
-        after: Optional[int] = 0
-        while destroyed and after is not None:
+        found: list[ToldDeliveries] = []
+        after = 0
+        while destroyed:
             command: Words = ("CRDT.HISTORY", key.key, "AFTER", after, "COUNT", _PAGE)
-            reply = fields_of(self._ask(self._survey.lost, [command])[0])
+            history = KeyHistory(self._ask(self._survey.lost, [command])[0])
             found = found or [
-                DeliveredThere(name, creates, vector_of(reply["log-floor"]))
-                for name, creates in destroyed.items()
+                ToldDeliveries(name, creates, history.floor) for name, creates in destroyed.items()
             ]
-            for event in map(fields_of, reply["events"]):
+            for event in history.events:
                 for one in found:
                     one.take(event)
-            after = None if reply["next"] is None else int(reply["next"])
+            after = history.next
+            if not after:
+                break
         for one in found:
             key.delivered[one.name] = one.dots
 
@@ -246,12 +241,12 @@ class _Asker:
             for (key, origin, _, high), reply in zip(
                 ranges, self._ask(region, commands), strict=True
             ):
-                telling = key.lost if region == lost else key.others[region]
+                there = key.lost if region == lost else key.others[region]
                 last = 0
                 for entry in map(fields_of, reply):
                     last = int(entry["counter"])
-                    telling.entries[origin, last] = id_of(entry["id"])
-                if len(reply) == _PAGE and len(telling.entries) >= self._bounds.entries:
+                    there.entries[origin, last] = id_of(entry["id"])
+                if len(reply) == _PAGE and len(there.entries) >= self._bounds.entries:
                     key.is_cut = True
                 elif len(reply) == _PAGE:
                     rest.append((key, origin, last, high))
@@ -263,7 +258,7 @@ def _hull(dots: Iterable[Dot]) -> SpansByRegion:
     by_region: dict[int, list[int]] = {}
     for region_id, counter in dots:
         by_region.setdefault(region_id, []).append(counter)
-    return union(*(span(one, min(its) - 1, max(its)) for one, its in by_region.items()))
+    return spans_of((one, min(its) - 1, max(its)) for one, its in by_region.items())
 
 
 def _ranges(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -8,11 +8,14 @@ its deliveries say nothing of the former one.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from anabranch.crdt.vector import Dot
+from anabranch.study.replies.groups import GroupState
+from anabranch.study.replies.spans import holds, minus, spans_with, union
 from anabranch.study.whatif.survey import KeySurvey
-from anabranch.study.whatif.telling import Entries, GroupState, holds, minus, spans_with, union
+from anabranch.study.whatif.survivors import Entries
 
 PENDING = "pending"
 ACKNOWLEDGED = "acknowledged"
@@ -34,6 +37,10 @@ class Repeated:
     has_group: bool
     entries: Entries
     states: dict[Dot, str]
+
+    def counts(self) -> dict[str, int]:
+        """State → how many entries have it."""
+        return dict(sorted(Counter(self.states.values()).items()))
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from anabranch.study.whatif.survey import KeySurvey, Survey
-from anabranch.study.whatif.telling import Effect, Entries, holds, raw
+from anabranch.study.replies.events import KeyEvent
+from anabranch.study.replies.spans import holds
+from anabranch.study.whatif.survey import KeySurvey, Survey, removed_by
+from anabranch.study.whatif.survivors import Entries
 
 
 @dataclass(frozen=True)
@@ -22,13 +24,13 @@ class Losses:
 
     key: bytes
     entries: Entries
-    removals: list[Effect]
+    removals: list[KeyEvent]
     returning: Entries
     groups_created: list[bytes]
     groups_destroyed: list[bytes]
-    deadlines: list[Effect]
-    windows: list[Effect]
-    last_ids: list[Effect]
+    deadlines: list[KeyEvent]
+    windows: list[KeyEvent]
+    last_ids: list[KeyEvent]
     pairs: list[tuple[bytes, bytes]]
 
     def is_any(self) -> bool:
@@ -45,7 +47,7 @@ def losses_of(survey: Survey, key: KeySurvey) -> Losses:
     """What would be lost of a key that was looked at."""
     assert survey.lost_vector is not None
     only_there = survey.only_there()
-    by_kind: dict[str, list[Effect]] = {}
+    by_kind: dict[str, list[KeyEvent]] = {}
     for effect in key.effects:
         by_kind.setdefault(effect.kind, []).append(effect)
     here = set(key.survivors.group_names())
@@ -66,13 +68,13 @@ def losses_of(survey: Survey, key: KeySurvey) -> Losses:
         by_kind.get("configure", []),
         by_kind.get("set-id", []),
         [
-            (raw(effect.facts["pid"]), raw(effect.facts["iid"]))
+            (effect.pid, effect.iid or b"")
             for effect in by_kind.get("add", [])
-            if "pid" in effect.facts
+            if effect.pid is not None
         ],
     )
 
 
-def _removes_any(effect: Effect, entries: Entries) -> bool:
-    spans = effect.removed()
+def _removes_any(effect: KeyEvent, entries: Entries) -> bool:
+    spans = removed_by(effect)
     return any(holds(spans, dot) for dot in entries)

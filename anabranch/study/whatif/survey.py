@@ -1,20 +1,42 @@
-"""Everything that was asked: what the regions hold on their disks, and their tellings of each key.
+"""Everything that was asked: what the regions hold on their disks, and of each key.
 
 The region in question is called the lost one, although it still runs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, Optional
 
+from anabranch.crdt import ids
 from anabranch.crdt.spans import SpansByRegion
-from anabranch.crdt.vector import Dot, Vector, covers
-from anabranch.study.whatif.survivors import Survivors
-from anabranch.study.whatif.telling import NO_END, Effect, KeyTelling, joined, minus, span, union
+from anabranch.crdt.vector import Dot, Vector, covers, raise_to
+from anabranch.study.replies.events import REMOVALS, KeyEvent
+from anabranch.study.replies.spans import minus, spans_of, spans_with, union
+from anabranch.study.whatif.survivors import KeyInRegion, Survivors
+
+# A counter above all.
+NO_END: Final = ids.MAX_HALF >> 1
+
+
+def joined(vectors: Iterable[Vector]) -> Vector:
+    """The highest counter of each region."""
+    found: Vector = {}
+    for vector in vectors:
+        raise_to(found, vector)
+    return found
+
+
+def removed_by(effect: KeyEvent) -> SpansByRegion:
+    """The counters of entries that an effect removes if they are there."""
+    if effect.kind not in REMOVALS:
+        return {}
+    ranges = ((origin, 0, counter) for origin, counter in effect.covered.items())
+    return union(spans_with(effect.dots), spans_of(ranges))
 
 
 class KeySurvey:
-    """One key: the tellings of the lost region and of the others.
+    """One key in the lost region and in the others.
 
     `effects` are those that concern the key and are in the lost region alone. `delivered` holds,
     by group, the entries that the log of the lost region tells as delivered, for groups that are
@@ -24,9 +46,9 @@ class KeySurvey:
     def __init__(
         self,
         key: bytes,
-        effects: list[Effect],
-        lost: KeyTelling,
-        others: dict[int, KeyTelling],
+        effects: list[KeyEvent],
+        lost: KeyInRegion,
+        others: dict[int, KeyInRegion],
         vectors: dict[int, Vector],
     ) -> None:
         self.key: Final = key
@@ -47,7 +69,7 @@ class KeySurvey:
 
     def removed(self) -> SpansByRegion:
         """The counters that lost effects remove."""
-        return union(*(effect.removed() for effect in self.effects))
+        return union(*map(removed_by, self.effects))
 
     def destroyed_groups(self, vector: Vector) -> dict[bytes, set[Dot]]:
         """Groups of the others that the lost region, with this vector, has destroyed.
@@ -90,11 +112,15 @@ class Survey:
         self.lost_vector: Final = lost_vector
         self.vectors: Final = vectors
         self.known: Final[dict[int, Vector]] = {}
-        self.effects: Final[list[Effect]] = []
+        self.effects: Final[list[KeyEvent]] = []
         self.unread: Final[dict[int, tuple[int, int]]] = {}
         self.keys: Final[list[KeySurvey]] = []
         self.keys_total = 0
         self.keys_asked = 0
+
+    def vector_of_lost(self) -> Vector:
+        """What the lost region has on its disk; a lower bound if it does not answer."""
+        return self.lost_vector or self.known.get(self.lost, {})
 
     def raise_known(self) -> None:
         """Counts the effects of silent regions that others hold: they were on the issuer's disk.
@@ -119,4 +145,4 @@ class Survey:
 
     def only_there(self) -> SpansByRegion:
         """The counters of `ahead`, and those that come after them."""
-        return union(*(span(origin, base, NO_END) for origin, (base, _) in self.ahead().items()))
+        return spans_of((origin, base, NO_END) for origin, (base, _) in self.ahead().items())

@@ -11,19 +11,32 @@ from typing import Final
 from anabranch.crdt.place import Place
 from anabranch.crdt.spans import SpansByRegion
 from anabranch.crdt.vector import Dot, Vector, covers
-from anabranch.study.whatif.telling import Entries, GroupState, KeyTelling, holds, minus, union
+from anabranch.study.replies.groups import GroupState
+from anabranch.study.replies.parts import place_of
+from anabranch.study.replies.spans import holds, minus, union
+
+Entries = dict[Dot, int]
+"""Dot → entry ID, of one key."""
+
+
+class KeyInRegion:
+    """A key in one region. `entries` are those present whose counters were asked for."""
+
+    def __init__(self, groups: dict[bytes, GroupState]) -> None:
+        self.groups: Final = groups
+        self.entries: Final[Entries] = {}
 
 
 class Survivors:
-    """The regions that answer and are not lost: their vectors, and their tellings of one key."""
+    """The regions that answer and are not lost: their vectors, and one key there."""
 
-    def __init__(self, vectors: dict[int, Vector], tellings: dict[int, KeyTelling]) -> None:
+    def __init__(self, vectors: dict[int, Vector], keys: dict[int, KeyInRegion]) -> None:
         self._vectors: Final = vectors
-        self._tellings: Final = tellings
+        self._keys: Final = keys
 
     def group_names(self) -> list[bytes]:
         """The groups that live in any of them."""
-        return sorted({name for telling in self._tellings.values() for name in telling.groups})
+        return sorted({name for key in self._keys.values() for name in key.groups})
 
     def _has_removed(self, dot: Dot, having: set[int]) -> bool:
         """Whether a region that is not among `having` has applied the effect: it has removed it."""
@@ -41,27 +54,25 @@ class Survivors:
 
     def _all_creates(self, name: bytes) -> dict[Dot, Place]:
         return {
-            dot: start
-            for telling in self._tellings.values()
-            if name in telling.groups
-            for dot, start in telling.groups[name].creates.items()
+            dot: place_of(start)
+            for key in self._keys.values()
+            if name in key.groups
+            for dot, start in key.groups[name].creates.items()
         }
 
     def _with_create(self, name: bytes, dot: Dot) -> set[int]:
         return {
             one
-            for one, telling in self._tellings.items()
-            if name in telling.groups and dot in telling.groups[name].creates
+            for one, key in self._keys.items()
+            if name in key.groups and dot in key.groups[name].creates
         }
 
     def _group(self, region: int, name: bytes) -> GroupState | None:
-        return self._tellings[region].groups.get(name)
+        return self._keys[region].groups.get(name)
 
     def acked(self, name: bytes) -> SpansByRegion:
         """The counters that any of them knows to be acknowledged everywhere."""
-        return union(
-            *(its.groups[name].acked for its in self._tellings.values() if name in its.groups)
-        )
+        return union(*(its.groups[name].acked for its in self._keys.values() if name in its.groups))
 
     def given(self, region: int, name: bytes) -> SpansByRegion:
         """The counters that a region will not deliver with ``>`` after the exchange.
@@ -70,7 +81,7 @@ class Survivors:
         """
         told = [
             group.acked
-            for other in self._tellings
+            for other in self._keys
             if other != region and (group := self._group(other, name)) is not None
         ]
         mine = self._group(region, name)
@@ -84,16 +95,16 @@ class Survivors:
         if mine is not None and entry_id <= mine.raised_to:
             return False
         if mine is not None and mine.floor is not None:
-            return mine.floor.is_below(*dot, entry_id)
+            return place_of(mine.floor).is_below(*dot, entry_id)
         return any(start.is_below(*dot, entry_id) for start in self.creates(name).values())
 
     def entries(self, spans: SpansByRegion) -> Entries:
         """The entries in these spans that are present after the exchange."""
         found: Entries = {}
-        for telling in self._tellings.values():
-            for dot, entry_id in telling.entries.items():
+        for key in self._keys.values():
+            for dot, entry_id in key.entries.items():
                 if dot not in found and holds(spans, dot):
-                    having = {one for one, its in self._tellings.items() if dot in its.entries}
+                    having = {one for one, its in self._keys.items() if dot in its.entries}
                     if not self._has_removed(dot, having):
                         found[dot] = entry_id
         return found

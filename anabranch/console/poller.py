@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from anabranch.console.links import LinkError, Links, OutsideCondition
-from anabranch.console.overview import Facts, RegionState, overview
+from anabranch.console.overview import JsonObject, RegionState, overview
 from anabranch.console.pace import RUSH_EFFECTS
 from anabranch.console.regions import Refused, Region, RegionDown
 
@@ -33,7 +33,7 @@ OUTSIDE_PERIOD_S: Final = 1.0
 async def state_of(region: Region) -> RegionState:
     """Asks a region for its state; never raises for a region that does not answer."""
     try:
-        return RegionState(region.place, await region.pulse_line.ask("INFO", "crdt"))
+        return RegionState(region.place, await region.state_line.ask("INFO", "crdt"))
     except (RegionDown, Refused) as error:
         return RegionState(region.place, None, str(error))
 
@@ -70,7 +70,7 @@ class Watcher:
         return changed
 
 
-class Pulse:
+class StatePoller:
     """The newest states of all regions, kept fresh while somebody watches."""
 
     def __init__(self, regions: list[Region], links: Links) -> None:
@@ -94,12 +94,12 @@ class Pulse:
             for n, region in enumerate(self._regions)
         ]
 
-    def overview(self) -> Facts:
+    def overview(self) -> JsonObject:
         """The newest state of the cluster."""
         return {**overview(self.states(), self._outside), "links_error": self._outside_error}
 
     @property
-    def is_beating(self) -> bool:
+    def is_polling(self) -> bool:
         """Whether the regions are asked again and again."""
         return bool(self._tasks)
 
@@ -114,15 +114,15 @@ class Pulse:
 
     @contextlib.asynccontextmanager
     async def watch(self) -> AsyncIterator[Watcher]:
-        """A watcher of all regions; the first one starts the pulse, the last one ends it."""
+        """A watcher of all regions; the first one starts the poller, the last one stops it."""
         watcher = Watcher()
         if not self._watchers:
             await self.refresh()
         self._watchers.add(watcher)
         if not self._tasks:
-            self._tasks = [asyncio.create_task(self._beat(n)) for n in range(self._count)]
+            self._tasks = [asyncio.create_task(self._poll(n)) for n in range(self._count)]
             if self._links.is_outside:
-                self._tasks.append(asyncio.create_task(self._beat_outside()))
+                self._tasks.append(asyncio.create_task(self._poll_outside()))
         try:
             yield watcher
         finally:
@@ -131,7 +131,7 @@ class Pulse:
                 await self.close()
 
     async def close(self) -> None:
-        """Ends the pulse."""
+        """Stops asking."""
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
@@ -180,7 +180,7 @@ class Pulse:
         for watcher in self._watchers:
             watcher.notify()
 
-    async def _beat(self, n: int) -> None:
+    async def _poll(self, n: int) -> None:
         hurry = self._hurries[n]
         while True:
             await _waited(hurry, self._period_s(n))
@@ -194,7 +194,7 @@ class Pulse:
                 self._states[n] = RegionState(place, None, f"internal error: {error!r}")
                 self._notify()
 
-    async def _beat_outside(self) -> None:
+    async def _poll_outside(self) -> None:
         while True:
             await asyncio.sleep(OUTSIDE_PERIOD_S)
             await self._ask_outside()
