@@ -49,6 +49,9 @@ class Line:
         # executed others of the same pipeline.
         self.sent: deque[Words] = deque()
         self.is_within = False
+        # Pieces that have not arrived. Each event that delivers takes the first one, so a piece
+        # that waits for a paused process is not overtaken by the next one.
+        self.on_the_way: deque[bytes] = deque()
 
     def is_idle(self) -> bool:
         return not self.unanswered and not self.sent
@@ -139,10 +142,10 @@ class Lines:
         line.is_within = False
         return b"".join([encoded(argv) for argv in commands])
 
-    def received(self, line: Line, data: bytes) -> None:
-        """The next bytes of a client arrive, if its connection is still open."""
+    def received(self, line: Line) -> None:
+        """The next piece of a client arrives, if its connection is still open."""
         if line.connection in self._by_connection:
-            line.connection.received(data)
+            line.connection.received(line.on_the_way.popleft())
             self.perform([line.connection])
 
     def count_within(self, event: str) -> None:

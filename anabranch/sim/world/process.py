@@ -139,12 +139,12 @@ class SimulatedProcess(Endpoint):
 
     # -- steps
 
-    def deliver(self, line: Line, data: bytes) -> None:
-        """Bytes of a client arrive."""
+    def deliver(self, line: Line) -> None:
+        """The next piece of what a client has sent arrives."""
         if self.is_running and self.is_paused:
-            self._environment.scheduler.after(self._environment.tick_ms, self.deliver, line, data)
+            self._environment.scheduler.after(self._environment.tick_ms, self.deliver, line)
         elif self.is_running:
-            self.lines.received(line, data)
+            self.lines.received(line)
             self.stepped()
 
     def stepped(self) -> None:

@@ -207,10 +207,11 @@ class World:
         assert region.process is not None
         at_ms, begin = 0, 0
         for end in self._cuts(len(data)):
+            line.on_the_way.append(data[begin:end])
             if at_ms:
-                self.scheduler.after(at_ms, region.process.deliver, line, data[begin:end])
+                self.scheduler.after(at_ms, region.process.deliver, line)
             else:
-                region.process.deliver(line, data[begin:end])
+                region.process.deliver(line)
             at_ms, begin = at_ms + 1 + int(self._piece_draw.random() * PIECE_MS), end
 
     def _cuts(self, size: int) -> list[int]:
