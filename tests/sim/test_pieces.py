@@ -14,7 +14,9 @@ def test_pieces_of_a_client_pass_no_piece_that_waits_for_a_paused_process() -> N
 
     So the pieces behind it, which came after the pause, went first (seed 5000387).
     """
-    plan = replace(draw_plan(1, 2, 60, faults=()), steps=(), tick_ms=20, traits=frozenset({"pieces"}))
+    plan = replace(
+        draw_plan(1, 2, 60, faults=()), steps=(), tick_ms=20, traits=frozenset({"pieces"})
+    )
     world = new_world(plan, [])
     try:
         world.begin()
