@@ -22,8 +22,11 @@ changed_since() {
     pyspark_anabranch.py -type f ! -name '*_pb2*' ! -name '*.pyc' -newer "$1" -print -quit)" ]
 }
 
+# Whether the background makes a wheel. It writes the stamp `ended`; without one it was killed, and
+# its number may belong to another process by now, so it counts for an hour.
 is_compiling() {
-  [ -e $wheels/pid ] && kill -0 "$(cat $wheels/pid)" 2>/dev/null
+  [ -e $wheels/pid ] && [ ! -e $wheels/ended ] && kill -0 "$(cat $wheels/pid)" 2>/dev/null \
+    && [ -n "$(find $wheels/began -mmin -60)" ]
 }
 
 # Whether there is a wheel that was made of the present sources.
@@ -50,9 +53,10 @@ print(*needs, 'wheel', sep='\n')"
 
 compile_in_background() {
   mkdir -p $wheels
-  rm -f $wheels/*.whl
+  rm -f $wheels/*.whl $wheels/ended
   touch $wheels/began
-  nohup nice -n 19 $pip wheel $quiet --no-deps -w $wheels . >$wheels/log 2>&1 &
+  nohup sh -c "nice -n 19 $pip wheel $quiet --no-deps -w $wheels .; touch $wheels/ended" \
+    >$wheels/log 2>&1 &
   echo $! >$wheels/pid
 }
 
