@@ -60,7 +60,6 @@ ALLOWED = {
     "MECHANICAL_ARGS": "a variable of the Makefile",
     "ORDINARY": "a variable of the Makefile",
     "Time": "the title of a column of scenario files",
-    "Explanation": "the title of a column of scenario files",
     "Why": "the title of a column of scenario files",
     "Rule": "the title of a column of scenario files, and a line in the head of a planted bug",
     "Layer": "a line in the head of a planted bug",
