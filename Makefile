@@ -27,7 +27,7 @@ REQUIREMENTS := import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['
 
 .DEFAULT_GOAL := help
 .PHONY: help up test test-pure coverage test-install test-chaos test-compose test-alerts test-examples
-.PHONY: test-console test-spark test-clients test-long test-sim test-mutants lint fmt bench bench-smoke docs clean
+.PHONY: test-console test-spark test-clients test-long test-sim test-mutants lint fmt bench bench-smoke docs dist clean
 .PHONY: redis-server toxiproxy-server toxiproxy prometheus postgresql java chromium
 .DELETE_ON_ERROR:
 
@@ -141,6 +141,10 @@ docs: $(VENV)/.dev ## write the parts of docs/ that are generated from tables
 	$(BIN)/python docs/generate_scenarios.py
 	$(BIN)/python docs/generate_learn.py
 	$(BIN)/python docs/generate_performance.py
+
+dist: $(VENV)/.dev ## build the source archive and the wheel into dist/
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
 
 clean: ## remove the venv, builds and caches, but no data directories
 	rm -rf $(VENV) build *.egg-info
