@@ -27,7 +27,7 @@ REQUIREMENTS := import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['
 
 .DEFAULT_GOAL := help
 .PHONY: help up test test-pure coverage test-install test-chaos test-compose test-alerts test-examples
-.PHONY: test-console test-spark test-clients test-long test-sim test-mutants lint fmt bench bench-smoke docs clean
+.PHONY: test-console test-spark test-clients test-long test-sim test-mutants lint fmt bench bench-smoke docs dist clean
 .PHONY: redis-server toxiproxy-server toxiproxy prometheus postgresql java chromium
 .DELETE_ON_ERROR:
 
@@ -38,7 +38,8 @@ REQUIREMENTS := import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['
 help: ## list the targets; ARGS="..." passes flags on to up, bench, and test* except test-mutants
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
 
-up: $(VENV)/.installed ## install, and start three regions on this machine
+up: $(VENV)/.venv ## install what runs, start three regions on this machine, and compile meanwhile
+	@VENV=$(VENV) sh deploy/install.sh runs
 	@$(BIN)/anabranch up $(ARGS)
 
 test: $(VENV)/.installed redis-server ## run the test suite against the installed build
@@ -141,6 +142,10 @@ docs: $(VENV)/.dev ## write the parts of docs/ that are generated from tables
 	$(BIN)/python docs/generate_learn.py
 	$(BIN)/python docs/generate_performance.py
 
+dist: $(VENV)/.dev ## build the source archive and the wheel into dist/
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+
 clean: ## remove the venv, builds and caches, but no data directories
 	rm -rf $(VENV) build *.egg-info
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
@@ -178,14 +183,18 @@ prometheus: $(VENV)/.dev ## fetch prometheus and promtool, which test-alerts nee
 	  && mv build/prometheus/usr/bin/prometheus build/prometheus/usr/bin/promtool $(BIN)/ \
 	  && rm -rf build/prometheus; }
 
-# Development tools and all dependencies, without anabranch itself.
-$(VENV)/.dev: pyproject.toml
+# An environment with pip, and nothing else.
+$(VENV)/.venv:
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" \
 	  || { echo "$(PYTHON) is too old: give PYTHON=python3.11 or later"; exit 1; }
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 \
 	  || { $(PYTHON) -m venv --clear $(VENV) && $(BIN)/python -m pip --version >/dev/null; } \
 	  || { rm -rf $(VENV); echo "no venv with pip could be made: on Debian, install python3-venv"; \
 	    exit 1; }
+	@touch $@
+
+# Development tools and all dependencies, without anabranch itself.
+$(VENV)/.dev: pyproject.toml | $(VENV)/.venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	  --upgrade "setuptools>=77" wheel
 	$(BIN)/python -c "$(REQUIREMENTS)" > $(VENV)/requirements.txt
@@ -195,10 +204,7 @@ $(VENV)/.dev: pyproject.toml
 # anabranch itself, compiled (see setup.py). It is built without build isolation, so that nothing is
 # downloaded twice and unchanged C files are kept.
 $(VENV)/.installed: $(VENV)/.dev $(SOURCES)
-	rm -rf build/lib* build/bdist*
-	@echo "building anabranch; the first time it compiles for some minutes"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-	  --no-build-isolation --no-deps --force-reinstall .
+	@VENV=$(VENV) sh deploy/install.sh compiled
 	@$(RUN) -c "from anabranch import build; print('anabranch build:', build.describe())"
 	@touch $@
 

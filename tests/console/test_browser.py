@@ -98,6 +98,8 @@ def test_a_group_that_was_destroyed_leaves_a_tombstone(open_page: Open) -> None:
 def test_delays_and_single_directions(open_page: Open, cluster: LiveCluster) -> None:
     page = open_page()
     page.click('[data-more="us-eu"]')
+    # The dialog ended with the word "null" where this console may write.
+    assert "null" not in page.inner_text("#linkbox")
     page.select_option('select[aria-label="Delay from eu to us"]', "500")
     page.wait_for_selector('#linkbox td:has-text("500 ms late")')
     page.locator('#linkbox tr:has-text("us → eu") button').click()
@@ -400,6 +402,9 @@ def test_contrast_and_layout(open_page: Open, theme: str, size: dict[str, int]) 
     page.wait_for_selector(".sentences")
     low = contrast(page)
     assert low["checked"] > 60 and low["failed"] == []
+    # A pressed button was white on white under the pointer.
+    page.locator('button[aria-pressed="true"]').first.hover()
+    assert contrast(page)["failed"] == []
     wide = page.evaluate(
         "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
     )

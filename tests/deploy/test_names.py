@@ -13,7 +13,7 @@ from tests.deploy.test_metrics_files import METRICS, alerts
 from tests.engine.test_figure_table import written
 
 PAGES = [
-    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "RELEASING.md")),
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted(path for path in DEPLOY.rglob("*") if path.is_file()),
 ]

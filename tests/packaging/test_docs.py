@@ -18,7 +18,7 @@ from tests.support.generated import check_current
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
-    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "RELEASING.md")),
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "docs" / "learn").glob("*.md")),
 ]

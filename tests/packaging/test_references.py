@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
+    ROOT / "RELEASING.md",
     *(path for path in sorted((ROOT / "docs").glob("*.md"))),
     *(path for path in sorted((ROOT / "docs" / "learn").glob("*.md"))),
 ]

@@ -21,16 +21,23 @@ _CHANGES = re.compile(
 )
 
 
-def steps(text: str) -> list[tuple[str, list[str]]]:
-    """(command, expected lines) of all console blocks, in order."""
-    made: list[tuple[str, list[str]]] = []
+def blocks(text: str) -> list[list[tuple[str, list[str]]]]:
+    """The console blocks of a page: (command, expected lines) of each, in order."""
+    found = []
     for block in re.findall(r"```console\n(.*?)```", text, re.DOTALL):
+        made: list[tuple[str, list[str]]] = []
         for line in block.splitlines():
             if line.startswith("$ "):
                 made.append((line[2:], []))
             else:
                 made[-1][1].append(line)
-    return made
+        found.append(made)
+    return found
+
+
+def steps(text: str) -> list[tuple[str, list[str]]]:
+    """(command, expected lines) of all console blocks, in order."""
+    return [step for block in blocks(text) for step in block]
 
 
 def unified(text: str) -> str:
@@ -85,6 +92,16 @@ class Console:
         else:
             self._level()
             self._happens(command, expected)
+
+    def paste(self, block: list[tuple[str, list[str]]]) -> None:
+        """Runs the commands of a block at once, one right after the other, as somebody pastes it.
+
+        A command without an expected line may print anything.
+        """
+        commands = "\n".join(
+            command if lines else f"{command} >/dev/null" for command, lines in block
+        )
+        self._happens(f"set -e\n{commands}", [line for _, lines in block for line in lines])
 
     def _happens(self, command: str, expected: list[str]) -> bool:
         text = f"{self._setup}\n{command}"

@@ -81,7 +81,7 @@ function renderDialog() {
     el("h2", { id: "linkbox-title" }, `The link between ${one} and ${other}`),
     el("p", { class: "note" }, "A link has two directions; each region dials the one from which it receives."),
     el("table", {}, el("tbody", {}, direction(one, other), direction(other, one))),
-    canWrite ? null : el("p", { class: "note" }, "This console only reads."),
+    ...(canWrite ? [] : [el("p", { class: "note" }, "This console only reads.")]),
     el("form", { method: "dialog" }, el("button", {}, "Close")),
   );
   if (focused >= 0) box.querySelectorAll("button, select")[focused]?.focus();
