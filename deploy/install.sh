@@ -60,10 +60,14 @@ compile_in_background() {
   echo $! >$wheels/pid
 }
 
-install_interpreted() {
-  touch "$venv/.runs.began"
+install_requirements() {
   list_requirements >"$venv/runs.txt"
   $pip install $quiet -r "$venv/runs.txt"
+}
+
+install_interpreted() {
+  touch "$venv/.runs.began"
+  install_requirements
   rm -rf build/lib  # A compiled build has another folder in build/, and may be in the making.
   ANABRANCH_NO_COMPILE=1 $pip install $quiet --no-build-isolation --no-deps --force-reinstall .
   mv "$venv/.runs.began" "$venv/.runs"
@@ -72,7 +76,11 @@ install_interpreted() {
 install_what_runs() {
   changed_since "$venv/.installed" || return 0
   if ! is_compiling && has_wheel; then
-    [ -z "$(find $wheels -name '*.whl' -newer "$venv/.runs")" ] && return 0
+    if [ ! -e "$venv/.runs" ]; then
+      install_requirements  # The wheel is older than this environment.
+    elif [ -z "$(find $wheels -name '*.whl' -newer "$venv/.runs")" ]; then
+      return 0
+    fi
     install_wheel
     touch "$venv/.runs"
     return 0

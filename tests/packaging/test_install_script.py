@@ -23,7 +23,7 @@ case "$*" in
     rm may-end
     touch build/compiled/anabranch-0.1.0.whl ;;
   *"pip install"*.whl) echo "install the wheel" >>calls ;;
-  *"pip install"*"-r "*) ;;
+  *"pip install"*"-r "*) echo requirements >>calls ;;
   *"pip install"*)
     case "${ANABRANCH_NO_COMPILE:-0}" in
       0) echo compile >>calls ;;
@@ -91,7 +91,16 @@ def checkout(tmp_path: Path) -> Checkout:
 
 def calls_with_wheel(calls: list[str]) -> list[str]:
     """The calls; the background may not have begun to make the wheel when the script ends."""
-    return [one for one in calls if one != "wheel"]
+    return [one for one in calls if one not in ("wheel", "requirements")]
+
+
+def test_a_new_environment_gets_the_wheel_and_what_it_needs(checkout: Checkout) -> None:
+    """Somebody who deleted .venv got nothing installed, because a wheel was at hand."""
+    checkout.install("runs")
+    checkout.let_the_wheel_end()
+    checkout.install("runs")
+    (checkout.path / ".venv" / ".runs").unlink()
+    assert checkout.install("runs") == ("", ["requirements", "install the wheel"])
 
 
 def test_the_compiled_build_is_made_meanwhile_and_runs_the_next_time(checkout: Checkout) -> None:
@@ -119,14 +128,17 @@ def test_a_changed_source_is_installed(checkout: Checkout) -> None:
 
 
 def test_without_compiling(checkout: Checkout) -> None:
-    assert checkout.install("runs", ANABRANCH_NO_COMPILE="1") == ("", ["interpreted"])
+    assert checkout.install("runs", ANABRANCH_NO_COMPILE="1") == (
+        "",
+        ["requirements", "interpreted"],
+    )
     assert checkout.install("runs", ANABRANCH_NO_COMPILE="1") == ("", [])
     assert not (checkout.path / "build" / "compiled").exists()
 
 
 def test_without_a_compiler_it_says_what_to_install(checkout: Checkout) -> None:
     printed, calls = checkout.install("runs", CC="no-such-compiler")
-    assert calls == ["interpreted"] and "install gcc" in printed
+    assert calls == ["requirements", "interpreted"] and "install gcc" in printed
 
 
 def test_the_compiled_installation_waits_for_the_wheel_and_takes_it(checkout: Checkout) -> None:
