@@ -25,10 +25,12 @@ from anabranch.sim.scenario.live import MODE_SETTING, LiveCluster
 from anabranch.sim.scenario.model import Cut, Heal, Scenario, Sync
 from anabranch.sim.scenario.runner import Run
 from anabranch.sim.scenario.shape import shape
+from anabranch.sim.scenario.shape import text as text_of
 from anabranch.sim.scenario.transcript import Row, command_cell, write_session, written_reply
 from anabranch.sim.scenario.writing import settings_lines
 from anabranch.sim.world.environment import EPOCH_MS
 from anabranch.study.replies.events import KeyEvent, event_of
+from anabranch.study.replies.parts import fields_of, raw
 
 # Settings that change replies; values other than the defaults go into the header.
 _SETTINGS: Final = (
@@ -107,22 +109,24 @@ class Session:
         reply = self.cluster.ask(region, *words)
         if not isinstance(reply, list):
             raise ClusterError(f"{self.names[region]}: {words[0]!s} answered {reply!r}")
-        return _named(_texts(reply))
+        return fields_of(reply)
 
     def _find_keys(self, region: int) -> None:
         """Notes the keys of effects that the region's commands issued."""
         after: Any = self._searched[region]
         while after is not None:
             told = self._ask(region, "CRDT.EFFECTS", region, after, "COUNT", EVENTS_MAX, "NOFIELDS")
-            for effect in map(_named, told["events"]):
+            for effect in map(fields_of, told["events"]):
                 self._searched[region] = effect["dot"][1]
                 if effect["key"] is not None and effect["command"]:
-                    self._taken.setdefault(_bytes(effect["key"]), dict.fromkeys(self.names, 0))
+                    self._taken.setdefault(effect["key"], dict.fromkeys(self.names, 0))
             after = told["next"]
 
     def _gather(self, region: int) -> int:
         """Takes the new events of all keys in one region, in the order of its log."""
-        found = [(_text(key), event) for key in self._taken for event in self._events(region, key)]
+        found = [
+            (text_of(key), event) for key in self._taken for event in self._events(region, key)
+        ]
         found.sort(key=lambda one: (one[1].position, one[1].dot or (0, 0)))
         for key, event in in_order(found):
             if event.kind == "snapshot":
@@ -172,7 +176,7 @@ class Session:
         """A read and its reply, with the IDs of the table (see `RegionState`)."""
         text = command_cell(words, written_reply(words, shape(words, reply)))
         for (key, entry_id), other in self._others.items():
-            if _bytes(key) in words:
+            if raw(key) in words:
                 text = re.sub(rf"(?<![\w-]){entry_id}(?![\w-])", other, text)
         return text
 
@@ -241,9 +245,9 @@ class Session:
     def _held(self, region: int, key: bytes) -> str:
         """The reads of one key, with their replies: entries, groups, pending entries."""
         groups = self.cluster.ask(region, "XINFO", "GROUPS", key)
-        names = [_named(_texts(one))["name"] for one in groups] if isinstance(groups, list) else []
+        names = [fields_of(one)["name"] for one in groups] if isinstance(groups, list) else []
         reads = [(b"XRANGE", key, b"-", b"+"), (b"XINFO", b"GROUPS", key)]
-        reads += [(b"XPENDING", key, _bytes(name), b"-", b"+", b"1000") for name in names]
+        reads += [(b"XPENDING", key, name, b"-", b"+", b"1000") for name in names]
         replies = [self.cluster.ask(region, *words) for words in reads]
         return "<br/>".join(
             self._read(words, reply) for words, reply in zip(reads, replies, strict=True)
@@ -305,23 +309,3 @@ def _is_later(effect: KeyEvent, record: KeyEvent, has_its_key: bool) -> bool:
     return has_its_key and (
         effect.destroys(record.group) or any(map(effect.removes, record.entries))
     )
-
-
-def _named(flat: Any) -> dict[str, Any]:
-    """A map of RESP2."""
-    return dict(zip(flat[::2], flat[1::2], strict=True))
-
-
-def _texts(reply: Any) -> Any:
-    """A reply with text instead of bytes; surrogates stand for bytes that are not UTF-8."""
-    if isinstance(reply, list):
-        return [_texts(one) for one in reply]
-    return _text(reply) if isinstance(reply, bytes) else reply
-
-
-def _text(word: bytes) -> str:
-    return word.decode("utf-8", "surrogateescape")
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
