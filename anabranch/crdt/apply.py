@@ -85,7 +85,7 @@ def apply(
     elif isinstance(effect, fx.Delete):
         apply_delete(keyspace, stream, effect, origin, counter)
     elif isinstance(effect, fx.SetId):
-        stream.note_head(origin, counter, effect.entry_id >> 64, effect.entry_id & MAX_HALF)
+        stream.header.note(origin, counter, effect.entry_id >> 64, effect.entry_id & MAX_HALF)
     elif isinstance(effect, fx.CreateGroup):
         apply_create_group(keyspace, stream, effect, (origin, counter))
     elif isinstance(effect, fx.DestroyGroup):
@@ -98,7 +98,7 @@ def apply(
         apply_remove_observed(keyspace, stream, effect)
     else:
         apply_configure(keyspace, stream, effect, (origin, counter))
-    stream.touch(origin, counter)
+    stream.header.touch(origin, counter)
     # A round announces acknowledgements at any time. Such an announcement must not abort the
     # transaction of a client that watches the key (S10.7).
     note_change(keyspace, stream, not isinstance(effect, fx.Acknowledge))
@@ -165,9 +165,9 @@ def _note_adds(
 ) -> None:
     """Notes plain adds of this region, of which the last has this ID and counter."""
     region_id = keyspace.region_id
-    stream.note_head(region_id, counter, ms, seq)
+    stream.header.note(region_id, counter, ms, seq)
     stream.entries_added += count
-    stream.touch(region_id, counter)
+    stream.header.touch(region_id, counter)
     keyspace.note_visible(stream)
     unseen = keyspace.unseen
     if (
@@ -204,7 +204,7 @@ def apply_add_run(keyspace: Keyspace, stream: Stream, effect: fx.AddRun, origin:
         effect.last_seq,
         last_counter,
     )
-    stream.note_head(origin, last_counter, effect.last_ms, effect.last_seq)
+    stream.header.note(origin, last_counter, effect.last_ms, effect.last_seq)
     stream.entries_added += effect.count
     keyspace.changes.added_keys[stream.key] = None
 
@@ -230,7 +230,7 @@ def apply_add_idempotent(
     stream.log(dot[0]).append(
         entry_id >> 64, entry_id & MAX_HALF, dot[1], effect.names, effect.values
     )
-    stream.note_head(dot[0], dot[1], entry_id >> 64, entry_id & MAX_HALF)
+    stream.header.note(dot[0], dot[1], entry_id >> 64, entry_id & MAX_HALF)
     stream.entries_added += 1
     keyspace.changes.added_keys[stream.key] = None
     pair = pair_of(

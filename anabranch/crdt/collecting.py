@@ -18,7 +18,7 @@ def collect(keyspace: Keyspace, stream: Stream, stable: Vector) -> None:
         if not stream.tombstones[name]:
             del stream.tombstones[name]
     changed = _drop_stable(stream.tombstone_of_all, stable) or changed
-    if stream.clears and includes(stable, stream.touched):
+    if stream.clears and includes(stable, stream.header.touched):
         stream.clears = {}
         changed = True
     if changed:

@@ -35,7 +35,7 @@ def _contents(stream: Stream) -> int:
     total = 0
     for log in stream.logs.values():
         total += log.digest_share()
-    for region_id, (counter, entry_id) in stream.header.items():
+    for region_id, (counter, entry_id) in stream.header.heads.items():
         item = _item(b"h", (region_id, counter))
         put_id(item, entry_id)
         total += xxh3_128_intdigest(item)

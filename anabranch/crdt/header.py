@@ -1,7 +1,7 @@
 """The header of a stream (S3), and the vector of the effects on its key.
 
 In nearly every stream both say the same of one region. Such a header is kept without dicts:
-`header` and `touched` make one for the reader then. They are changed by methods.
+`heads` and `touched` make one for the reader then. They are changed by methods.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Header:
         self._touched: Optional[Vector] = None
 
     @property
-    def header(self) -> dict[int, tuple[int, int]]:
+    def heads(self) -> dict[int, tuple[int, int]]:
         """region_id → (counter, entry ID) of its newest add or XSETID; observed-remove (S3)."""
         if self._heads is not None:
             return self._heads
@@ -38,7 +38,7 @@ class Header:
             return {}
         return {self._head_region: (self._head_counter, (self._head_ms << 64) | self._head_seq)}
 
-    def note_head(self, region_id: int, counter: int, ms: int, seq: int) -> None:
+    def note(self, region_id: int, counter: int, ms: int, seq: int) -> None:
         """The newest add or XSETID of a region has this counter and ID."""
         if self._heads is None:
             if self._head_region in (0, region_id):
@@ -47,23 +47,23 @@ class Header:
                 self._head_ms = ms
                 self._head_seq = seq
                 return
-            self._heads = self.header
+            self._heads = self.heads
         self._heads[region_id] = (counter, (ms << 64) | seq)
 
-    def set_header(self, header: dict[int, tuple[int, int]]) -> None:
+    def set_heads(self, header: dict[int, tuple[int, int]]) -> None:
         """Replaces the header; `touched` stays."""
-        if self._touched is None and header != self.header:
+        if self._touched is None and header != self.heads:
             self._touched = self.touched
         self._heads = None
         self._head_region = 0
         for region_id, (counter, entry_id) in header.items():
-            self.note_head(region_id, counter, entry_id >> 64, entry_id & MAX_HALF)
+            self.note(region_id, counter, entry_id >> 64, entry_id & MAX_HALF)
 
     def _is_one_head(self) -> bool:
         """Whether header and `touched` are kept without a dict: one dot and its ID, or nothing."""
         return self._heads is None and self._touched is None
 
-    def has_same_header(self, other: Header) -> bool:
+    def is_same(self, other: Header) -> bool:
         """Whether header and `touched` are those of the other stream."""
         if self._is_one_head() and other._is_one_head():
             return self._head_region == other._head_region and (
@@ -74,9 +74,9 @@ class Header:
                     and self._head_seq == other._head_seq
                 )
             )
-        return self.touched == other.touched and self.header == other.header
+        return self.touched == other.touched and self.heads == other.heads
 
-    def replace_head(self, other: Header, our_vector: Vector) -> bool:
+    def replace(self, other: Header, our_vector: Vector) -> bool:
         """Takes the header and `touched` of the other stream if that is the join of both (S11.3).
 
         It is where each side has one head at most, both of one region, and `our_vector` does not
@@ -90,10 +90,10 @@ class Header:
             return False
         if self._head_region not in (0, region_id):
             return False
-        self.note_head(region_id, counter, other._head_ms, other._head_seq)
+        self.note(region_id, counter, other._head_ms, other._head_seq)
         return True
 
-    def has_header(self) -> bool:
+    def has_heads(self) -> bool:
         return self._head_region != 0
 
     @property
@@ -101,10 +101,10 @@ class Header:
         """region_id → counter of its newest effect on this key."""
         if self._touched is not None:
             return self._touched
-        return {region_id: head[0] for region_id, head in self.header.items()}
+        return {region_id: head[0] for region_id, head in self.heads.items()}
 
     def touch(self, region_id: int, counter: int) -> None:
-        """The newest effect of a region on this key has this counter. `note_head` comes before."""
+        """The newest effect of a region on this key has this counter. `note` comes before."""
         if self._touched is None:
             if self._heads is None:
                 known = self._head_counter if self._head_region == region_id else 0

@@ -68,7 +68,7 @@ def _is_same(ours: Stream, theirs: Stream) -> bool:
     """
     if ours.rare is not None or theirs.rare is not None:
         return False
-    if not ours.has_same_header(theirs):
+    if not ours.header.is_same(theirs.header):
         return False
     our_logs = ours.each_log()
     if len(our_logs) != len(theirs.each_log()):
@@ -116,7 +116,7 @@ def _join_stream(
         if join_log(ours, region_id, theirs.find_log(region_id), our_counter, their_counter):
             keyspace.changes.added_keys[ours.key] = None
             _count_late(keyspace, ours, region_id, our_counter)
-    if not ours.replace_head(theirs, our_vector):
+    if not ours.header.replace(theirs.header, our_vector):
         _join_header(ours, theirs, our_vector, their_vector)
     if ours.rare is not None or theirs.rare is not None:
         _join_rare(keyspace, ours, other, theirs, now_ms)
@@ -127,15 +127,15 @@ def _join_stream(
 def _join_header(ours: Stream, theirs: Stream, our_vector: Vector, their_vector: Vector) -> None:
     """Joins the header by `join_dotted`, and `touched` by the maximum."""
     heads = join_dotted(
-        {(region_id, head[0]): head[1] for region_id, head in ours.header.items()},
-        {(region_id, head[0]): head[1] for region_id, head in theirs.header.items()},
+        {(region_id, head[0]): head[1] for region_id, head in ours.header.heads.items()},
+        {(region_id, head[0]): head[1] for region_id, head in theirs.header.heads.items()},
         our_vector,
         their_vector,
     )
-    touched = dict(ours.touched)
-    raise_to(touched, theirs.touched)
-    ours.set_header({dot[0]: (dot[1], entry_id) for dot, entry_id in heads.items()})
-    ours.set_touched(touched)
+    touched = dict(ours.header.touched)
+    raise_to(touched, theirs.header.touched)
+    ours.header.set_heads({dot[0]: (dot[1], entry_id) for dot, entry_id in heads.items()})
+    ours.header.set_touched(touched)
 
 
 def _join_rare(

@@ -110,7 +110,7 @@ def cut_converged(image: StateImage, stream: Stream) -> None:
     """
     out = image.out
     put_varint(out, STATE_VERSION)
-    header = stream.header
+    header = stream.header.heads
     put_varint(out, len(header))
     for region_id in sorted(header):
         counter, entry_id = header[region_id]
@@ -120,7 +120,7 @@ def cut_converged(image: StateImage, stream: Stream) -> None:
     if stream.rare is None:
         # No groups, deadlines, configurations, tombstones (two kinds) and clears.
         out += bytes(6)
-        put_vector(out, stream.touched)
+        put_vector(out, stream.header.touched)
         out += bytes(1)  # No pairs.
     else:
         _put_rare(out, stream)
@@ -161,7 +161,7 @@ def _put_until_stable(out: bytearray, stream: Stream) -> None:
         put_vector(out, stream.tombstones[name])
     put_vector(out, stream.tombstone_of_all)
     put_vector(out, stream.clears)
-    put_vector(out, stream.touched)
+    put_vector(out, stream.header.touched)
 
 
 def read_converged(reader: Reader, stream: Stream) -> int:
@@ -176,7 +176,7 @@ def read_converged(reader: Reader, stream: Stream) -> int:
         region_id = reader.varint()
         counter = reader.varint()
         ms = reader.half()
-        stream.note_head(region_id, counter, ms, reader.half())
+        stream.header.note(region_id, counter, ms, reader.half())
     for _ in range(reader.count()):
         group = stream.group_with(reader.bytes_())
         for _ in range(reader.count()):
@@ -209,7 +209,7 @@ def _read_until_stable(reader: Reader, stream: Stream) -> None:
         stream.tombstone_of_all = tombstone
     if clears := reader.vector():
         stream.clears = clears
-    stream.set_touched(reader.vector())
+    stream.header.set_touched(reader.vector())
     for _ in range(reader.count()):
         pid = reader.bytes_()
         iid = reader.bytes_()

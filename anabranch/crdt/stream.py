@@ -44,7 +44,7 @@ class Rare:
 
 
 @mypyc_attr(acyclic=True)
-class Stream(Header):
+class Stream:
     """One stream key. `exists_at` says whether a client sees it; its state may outlive that.
 
     A region can hold millions of streams. So a part is made when it is needed, and the region log
@@ -54,8 +54,8 @@ class Stream(Header):
     def __init__(
         self, key: bytes, limits: NodeLimits, pair_limits: Optional[PairLimits] = None
     ) -> None:
-        super().__init__()
         self.key = key
+        self.header: Final = Header()
         self.limits = limits
         self._pair_limits: Final = pair_limits
         # The first region log, and all of them once there are several.
@@ -198,13 +198,13 @@ class Stream(Header):
 
     def is_present(self) -> bool:
         """Whether the header is non-empty or a group is live (S3.1), deadlines aside."""
-        return self._head_region != 0 or (self.rare is not None and bool(self.rare.groups))
+        return self.header.has_heads() or (self.rare is not None and bool(self.rare.groups))
 
     def exists_at(self, clock_ms: int) -> bool:
         rare = self.rare
         if rare is None:
-            return self._head_region != 0
-        return (self._head_region != 0 or bool(rare.groups)) and not (
+            return self.header.has_heads()
+        return (self.header.has_heads() or bool(rare.groups)) and not (
             rare.deadlines and self.is_hidden(clock_ms)
         )
 
@@ -222,7 +222,7 @@ class Stream(Header):
         """
         rare = self.rare
         return (
-            self._head_region != 0
+            self.header.has_heads()
             or self.length() > 0
             or (
                 rare is not None
@@ -338,10 +338,10 @@ class Stream(Header):
         """
         for region_id, counter in vector.items():
             self.remove_prefix(region_id, counter)
-        self.set_header(
+        self.header.set_heads(
             {
                 region_id: head
-                for region_id, head in self.header.items()
+                for region_id, head in self.header.heads.items()
                 if not covers(vector, region_id, head[0])
             }
         )

@@ -134,7 +134,7 @@ def converged(keyspace: Keyspace) -> dict[bytes, Contents]:
         assert len(entries) == stream.length()
         header = {
             (region_id, counter): entry_id
-            for region_id, (counter, entry_id) in stream.header.items()
+            for region_id, (counter, entry_id) in stream.header.heads.items()
         }
         creates = {
             (name, dot): (start_of(create.start), frozenset(dots_in(create.acked)))

@@ -52,8 +52,8 @@ class Side:
             if any(dot[0] == region_id for dot in self.entries):
                 fill(stream, region_id, counter, self.entries)
         for region_id, counter in self.heads:
-            stream.note_head(region_id, counter, MS, counter)
-        stream.set_touched(dict(self.touched))
+            stream.header.note(region_id, counter, MS, counter)
+        stream.header.set_touched(dict(self.touched))
         stream.entries_added = stream.max_deleted_id = 0
         if has_dicts:
             give_dicts(stream)
@@ -76,12 +76,12 @@ def fill(stream: Stream, region_id: int, count: int, entries: set[Dot]) -> None:
 def give_dicts(stream: Stream) -> None:
     """Makes the stream one that has had a second region, of which nothing is left."""
     stream.log(STRANGER)
-    if stream.has_header():
-        touched = dict(stream.touched)
-        stream.note_head(STRANGER, 1, MS, 1)
-        stream.set_touched({**touched, STRANGER: 2})
-        del stream.header[STRANGER]
-        del stream.touched[STRANGER]
+    if stream.header.has_heads():
+        touched = dict(stream.header.touched)
+        stream.header.note(STRANGER, 1, MS, 1)
+        stream.header.set_touched({**touched, STRANGER: 2})
+        del stream.header.heads[STRANGER]
+        del stream.header.touched[STRANGER]
 
 
 def rule(ours: set[Dot], theirs: set[Dot], our_vector: Vector, their_vector: Vector) -> set[Dot]:
@@ -104,7 +104,7 @@ def seen(keyspace: Keyspace) -> tuple[object, ...]:
     if stream is None:
         return noted, late, keyspace.vector, keyspace.digest()
     local = (stream.length(), stream.entries_added, stream.max_deleted_id, stream.change)
-    held = (entries_of(stream), stream.header, stream.touched)
+    held = (entries_of(stream), stream.header.heads, stream.header.touched)
     return noted, late, keyspace.vector, keyspace.digest(), local, held
 
 
@@ -139,10 +139,10 @@ def check(ours: Side, theirs: Side, our_limits: NodeLimits, their_limits: NodeLi
                 assert not entries and not heads
                 continue
             assert entries_of(stream) == entries
-            assert stream.header == {
+            assert stream.header.heads == {
                 region_id: (counter, (MS << 64) | counter) for region_id, counter in heads
             }
-            assert stream.touched == joined(ours.touched, theirs.touched)
+            assert stream.header.touched == joined(ours.touched, theirs.touched)
             assert stream.length() == len(entries)
             taken = entries - ours.entries
             assert keyspace.changes.added_keys == ({KEY: None} if taken else {})

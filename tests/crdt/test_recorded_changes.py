@@ -244,7 +244,7 @@ def test_scans_forget_what_is_gone() -> None:
     assert [key for _, key in keyspace.scan_order.from_hash(0)] == [K]
     stream = keyspace.keys[K]
     stream.remove_observed({2: 2})
-    stream.touched.clear()
+    stream.header.touched.clear()
     stream.clears.clear()
     keyspace.drop_if_empty(stream)
     assert keyspace.keys == {} and list(keyspace.scan_order.from_hash(0)) == []

@@ -67,7 +67,7 @@ def exists(twin: Twin) -> bool:
 
 
 def last_ms(twin: Twin) -> int:
-    return twin.keyspace.keys[K].last_id() >> 64
+    return twin.keyspace.keys[K].header.last_id() >> 64
 
 
 # -- entries and header

@@ -76,28 +76,17 @@ def long_modules(trees: dict[Path, ast.Module]) -> list[str]:
 
 def many_methods(trees: dict[Path, ast.Module]) -> list[str]:
     """Classes with more than 40 methods, those of their bases included."""
-    classes = {
-        node.name: (path, node)
-        for path, tree in trees.items()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ClassDef)
-    }
     found = []
-    for name, (path, node) in classes.items():
-        methods = _methods(node, classes)
-        if len(methods) > METHODS_MAX:
-            found.append(f"{path}:{node.lineno}: {name} has {len(methods)} methods")
+    for path, node, chain in _chains(trees):
+        names = {
+            one.name
+            for each in chain
+            for one in each.body
+            if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef))
+        }
+        if len(names) > METHODS_MAX:
+            found.append(f"{path}:{node.lineno}: {node.name} has {len(names)} methods")
     return found
-
-
-def _methods(node: ast.ClassDef, classes: dict[str, tuple[Path, ast.ClassDef]]) -> set[str]:
-    names = {
-        one.name for one in node.body if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef))
-    }
-    for base in node.bases:
-        if isinstance(base, ast.Name) and base.id in classes and base.id != node.name:
-            names |= _methods(classes[base.id][1], classes)
-    return names
 
 
 def large_classes(trees: dict[Path, ast.Module]) -> list[str]:
@@ -105,28 +94,59 @@ def large_classes(trees: dict[Path, ast.Module]) -> list[str]:
 
     An attribute is a name annotated in the class body, or a field of `self` that a method sets.
     """
-    classes: dict[str, tuple[Path, ast.ClassDef]] = {}
-    for path, tree in trees.items():
-        if set(COUNTED) & set(path.parents):
-            for node in ast.walk(tree):
-                if isinstance(node, ast.ClassDef):
-                    classes[node.name] = (path, node)
     found = []
-    for name, (path, node) in classes.items():
-        attributes = _attributes(node, classes)
-        if len(attributes) > ATTRIBUTES_MAX:
-            found.append(f"{path}:{node.lineno}: {name} has {len(attributes)} attributes")
+    for path, node, chain in _chains(trees):
+        names = set().union(*(_attributes(each) for each in chain))
+        if len(names) > ATTRIBUTES_MAX and set(COUNTED) & set(path.parents):
+            found.append(f"{path}:{node.lineno}: {node.name} has {len(names)} attributes")
     return found
 
 
-def _attributes(node: ast.ClassDef, classes: dict[str, tuple[Path, ast.ClassDef]]) -> set[str]:
-    names: set[str] = set()
-    for base in node.bases:
-        if isinstance(base, ast.Name) and base.id in classes and base.id != node.name:
-            names |= _attributes(classes[base.id][1], classes)
-    for statement in node.body:
-        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-            names.add(statement.target.id)
+def _chains(trees: dict[Path, ast.Module]) -> list[tuple[Path, ast.ClassDef, list[ast.ClassDef]]]:
+    """Each class with its path, and itself followed by all its bases.
+
+    Two classes may have one name. So a base is the class of that name in the same module, or else
+    the one that the module imports.
+    """
+    classes: dict[Path, dict[str, ast.ClassDef]] = {
+        path: {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+        for path, tree in trees.items()
+    }
+    imported = {path: _imported(tree) for path, tree in trees.items()}
+
+    def chain(path: Path, name: str) -> list[ast.ClassDef]:
+        while name not in classes.get(path, {}):
+            if name not in imported.get(path, {}):
+                return []
+            path, name = imported[path][name]
+        node = classes[path][name]
+        names = [base.id for base in node.bases if isinstance(base, ast.Name) and base.id != name]
+        return [node, *(one for each in names for one in chain(path, each))]
+
+    return [
+        (path, node, chain(path, name))
+        for path, names in classes.items()
+        for name, node in names.items()
+    ]
+
+
+def _imported(tree: ast.Module) -> dict[str, tuple[Path, str]]:
+    """The names that a module imports from others: the file and the name there of each."""
+    found: dict[str, tuple[Path, str]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            module = Path(*node.module.split(".")).with_suffix(".py")
+            for one in node.names:
+                found[one.asname or one.name] = (module, one.name)
+    return found
+
+
+def _attributes(node: ast.ClassDef) -> set[str]:
+    names = {
+        one.target.id
+        for one in node.body
+        if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+    }
     for target in _targets(node):
         if isinstance(target.value, ast.Name) and target.value.id == "self":
             names.add(target.attr)

@@ -149,9 +149,20 @@ def test_a_class_with_more_than_40_methods_is_found(tree: Path) -> None:
 def test_methods_of_the_whole_chain_of_bases_are_counted_once(tree: Path) -> None:
     """A class of 92 methods met the limit on attributes: its methods lay in two bases."""
     plant(tree, "anabranch/cli/main.py", "class Base:\n" + methods(0, 30))
-    plant(tree, "anabranch/sync/hub.py", "class Middle(Base):\n" + methods(20, 20))
-    plant(tree, "anabranch/region/driver.py", "class Last(Middle):\n" + methods(39, 2))
-    assert violations(tree) == ["anabranch/region/driver.py:1: Last has 41 methods"]
+    middle = "from anabranch.cli.main import Base as B\n\n\nclass Middle(B):\n" + methods(20, 20)
+    plant(tree, "anabranch/sync/hub.py", middle)
+    last = "from anabranch.sync.hub import Middle\n\n\nclass Last(Middle):\n" + methods(39, 2)
+    plant(tree, "anabranch/region/driver.py", last)
+    assert violations(tree) == ["anabranch/region/driver.py:4: Last has 41 methods"]
+
+
+def test_a_base_is_the_class_that_the_module_imports(tree: Path) -> None:
+    """Another class named Header hid that the header of a stream gave it 12 of its 51 methods."""
+    plant(tree, "anabranch/crdt/ids.py", "class Header:\n" + methods(0, 21))
+    source = "from anabranch.crdt.ids import Header\n\n\nclass Stream(Header):\n" + methods(21, 20)
+    plant(tree, "anabranch/region/driver.py", source)
+    plant(tree, "anabranch/sync/hub.py", "class Header: ...\n")
+    assert violations(tree) == ["anabranch/region/driver.py:4: Stream has 41 methods"]
 
 
 def fields(first: int, count: int) -> str:
@@ -180,7 +191,7 @@ def test_inherited_attributes_count(tree: Path) -> None:
     plant(
         tree,
         "anabranch/sync/hub.py",
-        "from crdt.ids import Base\n\n\nclass Middle(Base):\n"
+        "from anabranch.crdt.ids import Base\n\n\nclass Middle(Base):\n"
         + fields(15, 5)
         + "\n\nclass Last(Middle):\n    more: int\n",
     )

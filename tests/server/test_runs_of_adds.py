@@ -106,7 +106,7 @@ class Region:
             keyspace.digest(),
             {key: vars_of(self.entries(key)) for key in sorted(keyspace.keys)},
             {key: stream.entries_added for key, stream in sorted(keyspace.keys.items())},
-            {key: dict(stream.header) for key, stream in sorted(keyspace.keys.items())},
+            {key: dict(stream.header.heads) for key, stream in sorted(keyspace.keys.items())},
             {key: pairs_of(stream) for key, stream in sorted(keyspace.keys.items())},
             (keyspace.pair_limits.retired, keyspace.pair_limits.forgotten_early),
             statistics.commands,

@@ -38,7 +38,7 @@ def of_stream(stream: Stream) -> Plain:
         "logs": {
             region_id: _log(log) for region_id, log in sorted(stream.logs.items()) if log.length
         },
-        "header": dict(sorted(stream.header.items())),
+        "header": dict(sorted(stream.header.heads.items())),
         "groups": {
             name: {
                 "creates": {
@@ -54,7 +54,7 @@ def of_stream(stream: Stream) -> Plain:
         "tombstones": {name: dict(vector) for name, vector in sorted(stream.tombstones.items())},
         "tombstone_of_all": dict(stream.tombstone_of_all),
         "clears": dict(stream.clears),
-        "touched": dict(stream.touched),
+        "touched": dict(stream.header.touched),
         "pairs": {
             pid: [
                 (

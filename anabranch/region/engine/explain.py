@@ -30,7 +30,7 @@ def explain(state: EngineState, key: bytes, wanted: int) -> list[Reply]:
         b"length",
         stream.length(),
         b"last-id",
-        ids.format_id(stream.last_id()),
+        ids.format_id(stream.header.last_id()),
         b"region",
         state.members.name.encode(),
         b"region_id",
@@ -42,7 +42,7 @@ def explain(state: EngineState, key: bytes, wanted: int) -> list[Reply]:
         b"header",
         [
             [region_id, counter, ids.format_id(entry_id)]
-            for region_id, (counter, entry_id) in sorted(stream.header.items())
+            for region_id, (counter, entry_id) in sorted(stream.header.heads.items())
         ],
         b"logs",
         [[region_id, log.length] for region_id, log in sorted(stream.logs.items())],

@@ -99,7 +99,7 @@ class Upkeep:
             self.hidden[key] = None  # Moves the key to the end of the list.
             winner = stream.winning_deadline()
             holds_more = (
-                stream.has_header()
+                stream.header.has_heads()
                 or stream.groups
                 or stream.configurations
                 or stream.pairs
@@ -132,7 +132,7 @@ class Upkeep:
                 continue
             self.leftovers[key] = since_ms  # Moves the key to the end of the list.
             if (
-                stream.has_header()
+                stream.header.has_heads()
                 or stream.groups
                 or stream.pairs
                 or stream.length()
@@ -141,7 +141,7 @@ class Upkeep:
                 continue
             winner = stream.winning_deadline()
             dot: Dot = max(stream.configurations, key=dot_order) if winner is None else winner[0]
-            if includes(stable, stream.touched) and (
+            if includes(stable, stream.header.touched) and (
                 dot[0] == state.members.region_id or state.clock.steady_ms > since_ms + grace_ms
             ):
                 state.writer.issue(RemoveObserved(key, dict(state.keyspace.vector), True))

@@ -178,7 +178,7 @@ def _key(held: State, name: bytes, stream: Stream) -> Key:
         while cursor.valid:
             key.put(Entry((region, cursor.counter), cursor.id(), cursor.fields()))
             cursor.step()
-    key.header = dict(stream.header)
+    key.header = dict(stream.header.heads)
     key.deadlines = dict(stream.deadlines)
     key.configurations = dict(stream.configurations)
     key.clears = dict(stream.clears)

@@ -187,9 +187,9 @@ def _choose_id(
     """The halves of the ID of a new entry (S4). Raises `CommandError`."""
     try:
         if wanted.kind == ids.AUTO:
-            last_ms, last_seq = (0, 0) if stream is None else stream.last_halves()
+            last_ms, last_seq = (0, 0) if stream is None else stream.header.last_halves()
             return ids.generate_halves(state.members.region_id, last_ms, last_seq, now_ms)
-        last_id = 0 if stream is None else stream.last_id()
+        last_id = 0 if stream is None else stream.header.last_id()
         new_id = ids.choose(wanted, state.cached.id_mode, state.members.region_id, last_id, now_ms)
     except ids.IdError as error:
         raise CommandError(str(error)) from None

@@ -139,7 +139,7 @@ def _rename(state: EngineState, source_key: bytes, target_key: bytes) -> None:
         )
     state.writer.require_issue()
     entries = merge.forward(source.logs, 0, ids.MAX_ID, -1).listed()
-    last_id = source.last_id()
+    last_id = source.header.last_id()
     deadline = source.winning_deadline()
     state.writer.issue(Delete(source_key, dict(state.keyspace.vector)))
     if state.existing(target_key) is not None:

@@ -164,7 +164,7 @@ def keyed_reply(session: Session, results: list[tuple[bytes, Reply]]) -> Reply:
 
 
 def _last_id(stream: Optional[Stream]) -> int:
-    return 0 if stream is None else stream.last_id()
+    return 0 if stream is None else stream.header.last_id()
 
 
 def xread(state: EngineState, session: Session, argv: list[bytes]) -> Reply:

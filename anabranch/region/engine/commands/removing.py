@@ -59,7 +59,7 @@ def xsetid(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     stream = state.existing(argv[1])
     if stream is None:
         raise CommandError(NO_SUCH_KEY)
-    if new_id < stream.last_id():
+    if new_id < stream.header.last_id():
         raise CommandError(
             "ERR The ID specified in XSETID is smaller than the target stream top item"
         )
@@ -67,7 +67,7 @@ def xsetid(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
         raise CommandError(
             "ERR The entries_added specified in XSETID is smaller than the target stream length"
         )
-    if new_id > stream.last_id() or not stream.has_header():
+    if new_id > stream.header.last_id() or not stream.header.has_heads():
         state.writer.require_issue()
         state.writer.issue(SetId(argv[1], new_id))
     if entries_added >= 0:

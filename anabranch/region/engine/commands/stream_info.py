@@ -50,7 +50,7 @@ def _head(state: EngineState, stream: Stream) -> list[Reply]:
         b"radix-tree-nodes",
         nodes + 1,
         b"last-generated-id",
-        ids.format_id(stream.last_id()),
+        ids.format_id(stream.header.last_id()),
         b"max-deleted-entry-id",
         ids.format_id(stream.max_deleted_id),
         b"entries-added",
