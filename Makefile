@@ -15,9 +15,7 @@ ORDINARY += $(if $(WITHOUT),and not $(WITHOUT))
 # process, for a debugger.
 JOBS   ?= 2
 SHARED := -n $(JOBS) --dist loadfile
-SOURCES := $(shell find anabranch proto -type f \
-	\( -name '*.py' -o -path 'anabranch/console/page/*' -o -name '*.proto' -o -name '*.md' -o -name '*.txt' -o -name 'py.typed' \) \
-	! -name '*_pb2*' 2>/dev/null) pyspark_anabranch.py setup.py pyproject.toml MANIFEST.in README.md
+SOURCES := $(shell sh deploy/install.sh sources)
 
 # A Python program that prints all dependencies in pyproject.toml, without anabranch itself.
 REQUIREMENTS := import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['project']; \

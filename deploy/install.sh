@@ -5,6 +5,7 @@
 #                         interpreted modules, which takes seconds. The compiled build is then made
 #                         in the background, for the next time.
 #   install.sh compiled   installs the compiled build, and waits until it is made.
+#   install.sh sources    prints the files of which the package is built.
 #
 # $VENV/.runs is the stamp of the last installation of `runs`, $VENV/.installed that of `compiled`.
 # The background makes a wheel in build/compiled, with the stamp `began`: a source that is newer
@@ -16,10 +17,15 @@ wheels=build/compiled
 pip="$python -m pip"
 quiet="--quiet --disable-pip-version-check"
 
+# The files of which the package is built; further words are tests of find.
+sources() {
+  find anabranch proto pyproject.toml setup.py MANIFEST.in README.md pyspark_anabranch.py \
+    -type f ! -name '*_pb2*' ! -name '*.pyc' "$@" -print
+}
+
 # Whether a source has changed since the stamp $1 was written, or there is no such stamp.
 changed_since() {
-  [ ! -e "$1" ] || [ -n "$(find anabranch proto pyproject.toml setup.py MANIFEST.in README.md \
-    pyspark_anabranch.py -type f ! -name '*_pb2*' ! -name '*.pyc' -newer "$1" -print -quit)" ]
+  [ ! -e "$1" ] || [ -n "$(sources -newer "$1")" ]
 }
 
 # Whether the background makes a wheel. It writes the stamp `ended`; without one it was killed, and
@@ -111,4 +117,5 @@ install_compiled() {
 case "$1" in
   runs) install_what_runs ;;
   compiled) install_compiled ;;
+  sources) sources ;;
 esac
