@@ -61,10 +61,11 @@ class StartQuestion:
 class StartAnswer:
     """The answer to a StartQuestion.
 
-    `vector` is on the answerer's disk, `clock_ms` is the clock of the commit of `vector`, `life` is
-    the answerer's life. `collected`: every effect up to this vector was on every member's disk, the
-    asker's included, when the answerer collected (`Keyspace.collected`). `lives`: the lives of
-    members that the answerer knew when it took `vector`.
+    `vector` is on the answerer's disk, `clock_ms` is the clock of the commit of `vector`, or the
+    answerer's floor if that is higher (S7.7), and `life` is its life. `collected`: every effect up
+    to this vector was on every member's disk, the asker's included, when the answerer collected
+    (`Keyspace.collected`). `lives`: the lives of members that the answerer knew when it took
+    `vector`.
     """
 
     def __init__(
@@ -111,7 +112,7 @@ class RecoveryQuestion:
 class RecoveryAnswer:
     """The answer of `answerer` to one RecoveryQuestion.
 
-    `vector` is on the answerer's disk, `clock_ms` is the clock of the commit of `vector`.
+    `vector` is on the answerer's disk, `clock_ms` is as in a StartAnswer.
     `recovery` is the life in which the answerer's own recovery began, 0 outside recovery. If it
     `has_salvage`, it may soon hold effects that `vector` lacks (S13.7). `lives` are as in a
     StartAnswer.

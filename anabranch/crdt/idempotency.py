@@ -7,13 +7,15 @@ they are stable.
 The pairs of a producer stand in one order, oldest first, and the retired ones at its beginning. An
 own pair is the newest when it is added. A merged pair is put where its recorded time belongs, not
 at the end: when a link heals, the pairs of seconds arrive at once, and as the newest they would
-retire the pairs whose retries are still under way.
+retire the pairs whose retries are still under way. A recorded time that is ahead of this region's
+clock counts as the moment of arrival.
 
 A region collects pairs by itself, so they are not part of the digest.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final, Optional
 
 from mypy_extensions import mypyc_attr
@@ -22,7 +24,7 @@ from anabranch.crdt.adds import IdempotentAdds
 from anabranch.crdt.pair import Pair, is_conflict, others_in
 from anabranch.crdt.pair_run import NO_TIME
 from anabranch.crdt.producer import Producer
-from anabranch.crdt.vector import Vector
+from anabranch.crdt.vector import Dot, Vector
 
 NO_LIMIT: Final = 1 << 62
 # Pairs that one call of `Pairs.collect` looks at, so that clients do not wait for a million.
@@ -192,10 +194,18 @@ class Pairs:
 
     def clear(self, vector: Vector) -> None:
         """Drops the pairs that a clear with this vector has seen (S9.4)."""
+        self._drop_covered(vector, ())
+
+    def keep_only(self, known: Pairs, vector: Vector) -> None:
+        """Drops the pairs that the vector covers and that are not in `known`."""
+        self._drop_covered(vector, {pair.dot for pair in known.everything()})
+
+    def _drop_covered(self, vector: Vector, kept: Collection[Dot]) -> None:
+        """Drops the pairs that the vector covers, but for those with a dot in `kept`."""
         for pid in list(self.producers):
             producer = self.producers[pid]
             before = producer.retired
-            producer.drop_covered(vector, only_retired=False)
+            producer.drop_covered(vector, only_retired=False, kept=kept)
             self._collected(pid, producer, before)
 
     @property

@@ -22,7 +22,7 @@ from anabranch.crdt.region_log import RegionLog
 from anabranch.crdt.scan import DELETED
 from anabranch.crdt.spans import Spans, union_by_region
 from anabranch.crdt.stream import Stream
-from anabranch.crdt.vector import Dot, Vector, covers, raise_to
+from anabranch.crdt.vector import Dot, Vector, covers, includes, raise_to
 
 Value = TypeVar("Value")
 
@@ -324,10 +324,15 @@ def _join_pairs(
     """Joins the pairs. Only a clear of the other side removes a pair of ours (S11.3).
 
     A region collects pairs by itself, so the absence of a pair does not mean that it was removed.
+    But if we lack effects that were once on our own disk, we were put back to a backup, and the
+    other side may have forgotten the clear of a pair that it has no more: it collects clears up to
+    `collected`, and a pair covered by that which it lacks goes.
     Only a pair that is new here pushes others of its producer out, as the effect of its add does.
     """
     ours.pairs.clear(theirs.clears)
     ours.pairs.clear(other.flush_clears)
+    if not includes(keyspace.vector, other.collected):
+        ours.pairs.keep_only(theirs.pairs, other.collected)
     producers: dict[bytes, None] = {}
     for pair in theirs.pairs.everything():
         if not covers(keyspace.vector, *pair.dot):

@@ -74,6 +74,15 @@ class Pair:
         return (self.region_id, self.counter)
 
     @property
+    def age_ms(self) -> int:
+        """The time by which its producer's pairs are ordered (S9.3).
+
+        An own pair is recorded when it is added. A merged pair is no younger than its arrival, or
+        the pairs of a region whose clock is ahead would outlast all others.
+        """
+        return min(self.recorded_ms, self.held_ms)
+
+    @property
     def entry_id(self) -> int:
         return make(self.ms, self.seq)
 

@@ -55,9 +55,9 @@ class PairRun:
         self.oldest_ms = NO_TIME
         # Records that were written, those of dropped pairs included.
         self._written = 0
-        # The recorded time of the last pair; none was recorded before the other one.
-        self.last_recorded_ms = 0
-        self._lowest_recorded_ms = NO_TIME
+        # The age of the last pair, and of the oldest one (`Pair.age_ms`).
+        self.last_age_ms = 0
+        self._lowest_age_ms = NO_TIME
 
     def room(self) -> int:
         """Returns how many pairs may be appended."""
@@ -106,16 +106,16 @@ class PairRun:
         """Whether the vector covers the add of the first pair that answers."""
         return _is_covered(self.data, self.answering_at, vector)
 
-    def place_after(self, recorded_ms: int) -> int:
-        """Returns how many pairs stand up to the last answering one that was recorded no later.
+    def place_after(self, age_ms: int) -> int:
+        """Returns how many pairs stand up to the last answering one that is no younger.
 
         0 if there is no such pair.
         """
-        if self._lowest_recorded_ms > recorded_ms:
+        if self._lowest_age_ms > age_ms:
             return 0
         pairs = self.pairs()
         place = self.count
-        while place > self.retired and pairs[place - 1].recorded_ms > recorded_ms:
+        while place > self.retired and pairs[place - 1].age_ms > age_ms:
             place -= 1
         return place if place > self.retired else 0
 
@@ -155,7 +155,7 @@ class PairRun:
         """Holds these pairs in place of those that it held; retired ones come first."""
         self.seen = []
         self.start = self.answering_at = self.count = self.retired = self._written = 0
-        self.oldest_ms = self._lowest_recorded_ms = NO_TIME
+        self.oldest_ms = self._lowest_age_ms = NO_TIME
         out = BytesWriter()
         for pair in pairs:
             self._write(out, pair)
@@ -189,8 +189,8 @@ class PairRun:
         """Notes pairs that were written."""
         self.count += count
         self._written += count
-        self.last_recorded_ms = recorded_ms
-        self._lowest_recorded_ms = min(self._lowest_recorded_ms, recorded_ms)
+        self.last_age_ms = min(recorded_ms, held_ms)
+        self._lowest_age_ms = min(self._lowest_age_ms, self.last_age_ms)
         self.oldest_ms = min(self.oldest_ms, held_ms)
 
     def retire_first(self) -> None:

@@ -6,6 +6,7 @@ runs that may hold it (`crdt/pair_finder.py`).
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final, Optional
 
 from mypy_extensions import mypyc_attr
@@ -14,7 +15,7 @@ from anabranch.crdt.adds import IdempotentAdds
 from anabranch.crdt.pair import Pair
 from anabranch.crdt.pair_finder import PairFinder
 from anabranch.crdt.pair_run import NO_TIME, RUN_MAX, PairRun
-from anabranch.crdt.vector import Vector
+from anabranch.crdt.vector import Dot, Vector
 
 
 @mypyc_attr(acyclic=True)
@@ -101,9 +102,9 @@ class Producer:
             self.oldest_ms = held_ms
 
     def insert(self, pair: Pair) -> None:
-        """Adds a pair after the last answering pair that was recorded no later.
+        """Adds a pair after the last answering pair that is no younger (`Pair.age_ms`).
 
-        A pair that was recorded before the oldest answering one becomes the oldest.
+        A pair that is older than the oldest answering one becomes the oldest.
         """
         if not self.answering:
             self.add(pair)
@@ -111,15 +112,16 @@ class Producer:
         # After a cut most pairs are older than all that answer.
         index = self._first
         place = self.runs[index].retired
-        if pair.recorded_ms >= self.runs[index].first_answering().recorded_ms:
+        age_ms = pair.age_ms
+        if age_ms >= self.runs[index].first_answering().age_ms:
             index = len(self.runs) - 1
-            if pair.recorded_ms >= self.runs[index].last_recorded_ms:
+            if age_ms >= self.runs[index].last_age_ms:
                 self.add(pair)
                 return
-            place = self.runs[index].place_after(pair.recorded_ms)
+            place = self.runs[index].place_after(age_ms)
             while not place:
                 index -= 1
-                place = self.runs[index].place_after(pair.recorded_ms)
+                place = self.runs[index].place_after(age_ms)
         self._put(index, place, pair)
 
     def _put(self, index: int, place: int, pair: Pair) -> None:
@@ -170,20 +172,26 @@ class Producer:
             del self.runs[0]
             self._first -= 1
 
-    def drop_covered(self, vector: Vector, *, only_retired: bool) -> None:
-        """Drops the pairs, or only the retired ones, whose add the vector covers."""
+    def drop_covered(
+        self, vector: Vector, *, only_retired: bool, kept: Collection[Dot] = ()
+    ) -> None:
+        """Drops the pairs, or only the retired ones, whose add the vector covers.
+
+        Those with a dot in `kept` stay.
+        """
         if only_retired and not self.retired:
             return
         for run in self.runs[: self._first + 1] if only_retired else self.runs:
             if not run.has_covered(vector):
                 continue
-            kept: list[Pair] = []
+            left: list[Pair] = []
             for pair in run.pairs():
-                if pair.is_stable(vector) and (pair.is_retired or not only_retired):
+                goes = pair.is_stable(vector) and (pair.is_retired or not only_retired)
+                if goes and pair.dot not in kept:
                     self._finder.remove(pair.iid, run.number)
                 else:
-                    kept.append(pair)
-            self._hold(run, kept)
+                    left.append(pair)
+            self._hold(run, left)
         self._tidy()
 
     def drop_old(self, stable: Vector, now_ms: int, duration_ms: int) -> tuple[int, int]:

@@ -56,7 +56,8 @@ class EngineFacts(NamedTuple):
     - `clock_ms`: the clock that never runs back (S10.2). `steady_ms`: the time of time-outs.
     - `floor_ms`: the lowest time of generated IDs (S7.7).
     - `state`: starting, serving, recovery or lost. `error`: why the last commit failed, or empty.
-    - `pending_bytes`: bytes that wait for the disk.
+    - `pending_bytes`: bytes that wait for the disk. `members`: the ids of the members that are not
+      said lost, the region's own included.
     """
 
     vector: Vector
@@ -68,6 +69,7 @@ class EngineFacts(NamedTuple):
     state: str
     error: str
     pending_bytes: int
+    members: tuple[int, ...]
 
 
 class Following:

@@ -109,6 +109,7 @@ def conclude(world: World) -> None:
     """
     world.note(0, "heals")
     faults.heal(world)
+    world.end_load()
     for judge in world.judges:
         judge.healed(world.scheduler.now_ms)
     converged_ms = _converge(world)

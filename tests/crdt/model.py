@@ -126,7 +126,9 @@ class Model(Commands[Plain]):
     def __init__(self, region_id: int, clock_ms: int = 1000) -> None:
         self.twin = TwinCore(region_id)
         self.twin.is_alone = True
-        facts = self.twin.facts = calls.EngineFacts({}, 0, False, clock_ms, 0, 0, "serving", "", 0)
+        facts = self.twin.facts = calls.EngineFacts(
+            {}, 0, False, clock_ms, 0, 0, "serving", "", 0, (region_id,)
+        )
         self.twin.call = calls.Call(region_id, calls.EXECUTE, 0, facts, [], [], [], _SETTINGS)
         self.state.clock_ms = clock_ms
         self.touched: dict[bytes, set[Dot]] = {}

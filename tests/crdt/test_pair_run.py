@@ -90,11 +90,9 @@ def _tells_of(run: PairRun, wanted: list[Pair], chance: Random) -> None:
     if answering:
         assert plain(run.first_answering()) == plain(answering[0])
         assert run.is_first_answering_covered(vector) == covers(vector, *answering[0].dot)
-        assert run.last_recorded_ms == wanted[-1].recorded_ms
-    recorded_ms = chance.choice(NUMBERS)
+        assert run.last_age_ms == wanted[-1].age_ms
+    age_ms = chance.choice(NUMBERS)
     places = [
-        place
-        for place, one in enumerate(wanted, 1)
-        if not one.is_retired and one.recorded_ms <= recorded_ms
+        place for place, one in enumerate(wanted, 1) if not one.is_retired and one.age_ms <= age_ms
     ]
-    assert run.place_after(recorded_ms) == max(places, default=0)
+    assert run.place_after(age_ms) == max(places, default=0)

@@ -627,6 +627,30 @@ def test_pairs_cross_a_join_unless_a_clear_covers_them() -> None:
     assert K not in two.keyspace.keys or not two.keyspace.keys[K].pairs
 
 
+def test_a_pair_put_back_goes_though_its_clear_is_forgotten() -> None:
+    """S11.3: region 2 is put back to before a DEL that it had on disk.
+
+    Region 1 has collected the clear of the DEL, and its snapshot names it no more. The pair stayed
+    in region 2, and answered a retry with an entry that is gone. A pair that region 1 still holds,
+    or that it may not have collected, stays.
+    """
+    one, two = regions()
+    one.add(K, (b"f", b"v"), 0, b"p", b"i")
+    two.pull(one)
+    two.add(b"own", (b"f", b"v"), 0, b"p", b"i")
+    one.delete(K)
+    one.add(K, (b"f", b"v"), 0, b"p", b"later")
+    stable = {1: 3}
+    one.collect(stable)
+    one.keyspace.collected = dict(stable)
+    assert not one.keyspace.keys[K].clears
+    two.keyspace.digest()
+
+    join(two.keyspace, read_snapshot(snapshot_bytes(one.keyspace), two.limits), 6000)
+    assert [pair.iid for pair in two.keyspace.keys[K].pairs.everything()] == [b"later"]
+    assert two.keyspace.keys[b"own"].pairs
+
+
 def test_rename_meets_a_concurrent_add_of_the_source() -> None:
     """S10.1: RENAME copies the entries that it saw and drops the groups.
 

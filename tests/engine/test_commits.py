@@ -161,3 +161,22 @@ def test_a_writer_who_waits_for_others_can_be_unblocked(how: str, reply: object)
     assert len(answers) == 1
     first = answers[0]
     assert first.message.startswith(str(reply)) if isinstance(first, ErrorReply) else first == reply
+
+
+def test_replies_made_under_always_wait_whatever_comes_after_them() -> None:
+    """S13.2: one pipeline set `always`, added, and set `no` before its replies left.
+
+    The reply of the add left at once, and a kill took the entry back. A simulated client did so
+    (seed 7000912).
+    """
+    engine, session = region()
+    execute(engine, session, [b"CONFIG", b"SET", b"appendfsync", b"always"], 1000)
+    add(engine, session)
+    execute(engine, session, [b"CONFIG", b"SET", b"appendfsync", b"no"], 1000)
+    position = engine.clients.reply_position()
+    assert position > engine.committed_position
+    assert engine.disk.wants_commit(1000)
+    commit(engine, 1000)
+    assert engine.committed_position >= position
+    add(engine, session)
+    assert engine.clients.reply_position() == 0

@@ -35,6 +35,30 @@ def test_one_entry_is_left_and_everybody_answers_with_it() -> None:
     assert us.engine.state.replication.idmp_conflicts == 0
 
 
+@pytest.mark.parametrize("is_told_first", [True, False])
+def test_the_loser_of_a_lost_region_is_removed_by_the_first_that_remains(
+    is_told_first: bool,
+) -> None:
+    """S9.2: ap added the loser, and is said lost before it hears of the winner.
+
+    Both entries stayed for ever, because only ap would have removed the loser. The word of the loss
+    may come before the pairs meet, or after.
+    """
+    us, eu, ap = cluster(3, stream_idmp_duration="100")
+    winner, loser = _add(us), _add(ap)
+    if not is_told_first:
+        carry(ap, us)
+        assert us.ids("x") == [winner, loser]
+    carry(ap, eu)
+    us("CRDT.MEMBER", "LOST", "ap")
+    eu("CRDT.MEMBER", "LOST", "ap")
+    sync(us, eu)
+    assert us.ids("x") == eu.ids("x") == [winner]
+    assert us.engine.state.replication.idmp_conflicts == 1
+    assert eu.engine.state.replication.idmp_conflicts == 0
+    assert [_add(place) for place in (us, eu)] == [winner] * 2
+
+
 def test_a_loser_that_is_held_for_longer_answers_with_the_winner() -> None:
     """S9.1: of a conflict's two pairs, the winner's ID answers while both are here.
 
@@ -300,6 +324,25 @@ def test_what_a_region_pushed_out_of_a_third_wins_there() -> None:
     _take_snapshot(ap, eu)
     assert winner in eu.ids("x") and loser not in eu.ids("x")
     assert eu.engine.state.replication.idmp_conflicts == 1
+
+
+def test_the_pairs_of_a_clock_that_is_ahead_grow_old_too() -> None:
+    """S9.3: a pair is no younger than its arrival, whatever time its adder recorded.
+
+    eu's clock is an hour ahead. Its pair counted as the newest for an hour, so the pair of ap, which
+    came later, was pushed out at once, and a retry of it stood twice.
+    """
+    us, eu, ap = cluster(3, stream_idmp_maxsize="2")
+    eu.at(3_600_000)
+    _add(eu, "ahead")
+    carry(eu, us)
+    us.at(2000)
+    _add(us, "own")
+    ap.at(2100)
+    us.at(2200)
+    _add(ap, "late")
+    carry(ap, us)
+    assert _retired(us) == [b"ahead"]
 
 
 @pytest.mark.parametrize("way", ["blocks", "snapshots"])

@@ -304,6 +304,21 @@ def test_the_floor_survives_a_restart() -> None:
     assert ms_of(us.ok("XADD", "x", "*", "f", "1")) == 9000
 
 
+def test_an_answer_tells_the_floor_if_that_is_higher_than_the_clock() -> None:
+    """S7.7: ap's clock, 9000, reached us as a floor only; ap and us are put back, ap unsaid.
+
+    us told its own slow clock to ap, and ap gave IDs below a time that it had told.
+    """
+    us, eu, ap = cluster(3, now_ms=5000)
+    at(9000, ap)
+    starting_again(us, 2000, 0)
+    all_answer(us, eu, ap)
+    us.at(2100)
+    starting_again(ap, 2000, 0)
+    all_answer(ap, us, eu)
+    assert ms_of(ap.ok("XADD", "x", "*", "f", "1")) == 9000
+
+
 def test_no_id_is_on_disk_before_the_floor_that_it_rests_on() -> None:
     us, eu = cluster(2, now_ms=5000)
     at(9000, eu)

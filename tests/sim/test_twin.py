@@ -214,7 +214,7 @@ def a_call(kind: str, vector: dict[int, int], position: int = 0, **rest: object)
     """A call of region 1 that makes no rows unless `rows` says so."""
     rows = rest.pop("rows", [])
     assert isinstance(rows, list)
-    facts = EngineFacts(vector, position, False, NOW_MS, NOW_MS, 0, "serving", "", 0)
+    facts = EngineFacts(vector, position, False, NOW_MS, NOW_MS, 0, "serving", "", 0, (1,))
     call = Call(1, kind, NOW_MS, facts, [], rows, [], SETTINGS)
     for name, value in rest.items():
         setattr(call, name, value)

@@ -122,7 +122,9 @@ def _restarted(us: Tapped) -> None:
     """The twin takes a start that finds all that was committed."""
     state = us.engine.state
     position = state.journal.position
-    facts = EngineFacts(dict(us.engine.vector), position, False, us.now_ms, 0, 0, "serving", "", 0)
+    facts = EngineFacts(
+        dict(us.engine.vector), position, False, us.now_ms, 0, 0, "serving", "", 0, (1,)
+    )
     start = _call(calls.START, facts)
     start.position = position
     us.twin.called(start)
@@ -316,7 +318,7 @@ def _expires(waits: bool) -> list[str]:
         eu.at(1600)
     state = us.engine.state
     facts = EngineFacts(
-        {1: 3}, state.journal.position, True, 1600, state.clock.steady_ms, 0, "serving", "", 0
+        {1: 3}, state.journal.position, True, 1600, state.clock.steady_ms, 0, "serving", "", 0, (1,)
     )
     call = _call(calls.TICK, facts)
     call.issued.append((3, RemoveObserved(b"k", {1: 2}, False)))
@@ -341,7 +343,7 @@ def test_a_start_with_a_clock_below_that_of_its_rows_is_reported() -> None:
     us.commit()
     for clock_ms in (5000, 4999):
         facts = EngineFacts(
-            {1: 2}, us.engine.state.journal.position, False, clock_ms, 0, 0, "", "", 0
+            {1: 2}, us.engine.state.journal.position, False, clock_ms, 0, 0, "", "", 0, (1,)
         )
         start = _call(calls.START, facts)
         start.position = facts.position
@@ -374,7 +376,7 @@ def test_a_cut_amid_a_block_is_reported() -> None:
     twin, (us,) = tapped()
     us.ok("XADD k * t a")
     facts = EngineFacts(
-        {1: 1}, us.engine.state.journal.position, True, 1000, 0, 0, "serving", "", 0
+        {1: 1}, us.engine.state.journal.position, True, 1000, 0, 0, "serving", "", 0, (1,)
     )
     twin.called(_call(calls.CUT, facts))
     (violation,) = twin.violations

@@ -56,7 +56,7 @@ class FakeRow:
 class FakeAttestation:
     def __init__(self, engine: FakeEngine, with_digest: bool, now_ms: int) -> None:
         self.vector = dict(engine.vector)
-        self.clock_ms = now_ms
+        self.clock_ms = self.told_ms = now_ms
         self.digest = engine.digest() if with_digest else b""
         self.position = engine.position
         self.life = engine.life

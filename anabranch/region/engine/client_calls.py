@@ -135,12 +135,13 @@ class ClientCalls:
     def reply_position(self) -> int:
         """The position that must be on disk before the replies made up to now may leave (S13.2).
 
-        0 if they may leave at once.
+        0 if they may leave at once. Replies made before a change from `always` to another setting
+        still wait, and so do those behind them.
         """
         state = self.state
-        if not state.cached.is_always:
-            return 0
-        position = state.journal.next_position()
+        position = state.schedule.promised_position
+        if state.cached.is_always:
+            position = state.journal.next_position()
         return position if position > state.disk.position else 0
 
     def take_replies(self) -> list[LateReply]:

@@ -13,6 +13,8 @@ class CommitSchedule:
         self.sync_requested = False
         # The clock on disk is to be fresh, although nothing else waits for a commit (S7.7).
         self.clock_wanted = False
+        # Replies made under `appendfsync always` may leave once the log is on disk up to here.
+        self.promised_position = 0
         self.last_round_ms = 0
         # Time of the oldest change that is in no commit yet; 0: no such change.
         self.oldest_unsaved_ms = 0

@@ -138,7 +138,7 @@ def _answer(state: EngineState, question: RecoveryQuestion) -> None:
         state.members.region_id,
         attestation.vector,
         lifecycle.recovery,
-        attestation.clock_ms,
+        attestation.told_ms,
         state.disk.has_salvage,
         dict(lifecycle.lives),
     )

@@ -31,9 +31,10 @@ CONFLICT: Final = b"idmp conflict"
 
 
 def remove_losers(state: EngineState) -> None:
-    """Removes this region's losing adds among the pairs just merged (S9.2).
+    """Removes the losing adds among the pairs just merged for which this region stands (S9.2).
 
-    The removal goes into the commit that merges the winner, even while commits fail.
+    Those are its own, and those of lost members. The removal goes into the commit that merges the
+    winner, even while commits fail.
     """
     pairs = state.keyspace.changes.pairs
     state.keyspace.changes.pairs = []
@@ -43,12 +44,15 @@ def remove_losers(state: EngineState) -> None:
 
 
 def remove_all_losers(state: EngineState) -> None:
-    """Removes this region's losing adds among all pairs, first of all once it may issue again."""
+    """Removes the losing adds among all pairs for which this region stands.
+
+    It does so first of all once it may issue again, and whenever a member is said lost.
+    """
     for key, stream in list(state.keyspace.keys.items()):
         if stream.rare is None:
             continue
         for pair in stream.rare.pairs.everything():
-            if pair.region_id == state.members.region_id:
+            if state.members.stands_in_for(pair.region_id):
                 _remove_losers_of(state, key, pair.pid, pair.iid)
 
 
@@ -58,16 +62,17 @@ def _remove_losers_of(state: EngineState, key: bytes, pid: bytes, iid: bytes) ->
         return
     pairs = stream.pairs.of(pid, iid)
     duration_ms = configuration(state, stream)[0] * 1000
-    for own in list(pairs):
-        if own.region_id != state.members.region_id:
+    for pair in list(pairs):
+        if not state.members.stands_in_for(pair.region_id):
             continue
         if not any(
-            is_conflict(own, other, duration_ms) and other.order() < own.order() for other in pairs
+            is_conflict(pair, other, duration_ms) and other.order() < pair.order()
+            for other in pairs
         ):
             continue
-        log = stream.find_log(state.members.region_id)
-        if log is not None and log.has_counter(own.counter):
+        log = stream.find_log(pair.region_id)
+        if log is not None and log.has_counter(pair.counter):
             state.journal.begin_command(CONFLICT)
-            state.writer.issue(RemoveEntries(key, [own.dot]))
+            state.writer.issue(RemoveEntries(key, [pair.dot]))
             state.journal.begin_command(b"")
             state.replication.idmp_conflicts += 1

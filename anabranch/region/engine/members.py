@@ -37,6 +37,17 @@ class Members:
             if member.region_id != self.region_id and not member.lost
         ]
 
+    def stands_in_for(self, region_id: int) -> bool:
+        """Whether this region does what a region owes: it is its own, or that of a lost member.
+
+        For a lost member the one with the lowest id does it (S9.2). While not every region calls
+        it lost, two may.
+        """
+        member = self.by_id.get(region_id)
+        if region_id == self.region_id or member is None or not member.lost:
+            return region_id == self.region_id
+        return self.region_id == min([self.region_id, *self.others()])
+
     def lost(self) -> list[int]:
         """The ids of the lost members."""
         return [member.region_id for member in self.by_id.values() if member.lost]

@@ -37,6 +37,7 @@ class Attestation:
         self,
         vector: Vector,
         clock_ms: int,
+        floor_ms: int,
         digest: bytes,
         position: int,
         life: int,
@@ -46,6 +47,8 @@ class Attestation:
     ) -> None:
         self.vector = vector
         self.clock_ms = clock_ms
+        # What answers of starts and recoveries tell: the higher of clock and floor (S7.7).
+        self.told_ms = max(clock_ms, floor_ms)
         self.digest = digest
         self.position = position
         self.life = life
@@ -69,7 +72,8 @@ def attest(state: EngineState, digest_entries_max: int) -> Attestation:
     vector = dict(state.keyspace.vector)
     asks = state.stability.time.is_asked(state.clock.steady_ms)
     life, lost = state.lifecycle.life, state.members.lost()
-    return Attestation(vector, clock_ms, digest, position, life, counts, asks, lost)
+    floor_ms = state.stability.time.id_floor_ms
+    return Attestation(vector, clock_ms, floor_ms, digest, position, life, counts, asks, lost)
 
 
 def refresh_clock(state: EngineState, age_ms: int) -> bool:

@@ -246,7 +246,11 @@ class EngineState:
 
     def refresh_settings(self) -> None:
         """Copies the settings to the parts that keep copies. Call it after a change."""
+        was_always = self.cached.is_always
         self.cached.refresh(self.settings)
+        if was_always and not self.cached.is_always:
+            self.schedule.promised_position = self.journal.next_position()
+            self.schedule.commit_wanted = True
         self.statistics.slow_log.refresh(self.settings)
         self.keyspace.limits.max_entries = self.settings.integer("stream-node-max-entries")
         self.keyspace.limits.max_bytes = self.settings.integer("stream-node-max-bytes")

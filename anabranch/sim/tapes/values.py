@@ -192,6 +192,9 @@ def put_facts(out: bytearray, facts: EngineFacts) -> None:
     put_varint(out, _STATES.index(facts.state))
     _put_text(out, facts.error)
     put_varint(out, facts.pending_bytes)
+    put_varint(out, len(facts.members))
+    for region in facts.members:
+        put_varint(out, region)
 
 
 def read_facts(reader: Reader) -> EngineFacts:
@@ -200,10 +203,10 @@ def read_facts(reader: Reader) -> EngineFacts:
     position, is_open, clock_ms, steady_ms = [reader.varint() for _ in range(4)]
     floor_ms = reader.varint()
     state = _STATES[reader.varint()]
-    error = _read_text(reader)
-    return EngineFacts(
-        vector, position, is_open == 1, clock_ms, steady_ms, floor_ms, state, error, reader.varint()
-    )
+    error, pending_bytes = _read_text(reader), reader.varint()
+    members = tuple(reader.varint() for _ in range(reader.varint()))
+    times = (clock_ms, steady_ms, floor_ms)
+    return EngineFacts(vector, position, is_open == 1, *times, state, error, pending_bytes, members)
 
 
 def put_issued(out: bytearray, issued: list[Issued]) -> None:

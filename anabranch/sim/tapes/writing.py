@@ -30,7 +30,7 @@ from anabranch.sim.world.tapped import TappedEngine
 
 _log = logging.getLogger(__name__)
 
-MAGIC: Final = b"anabranch tape 3\n"
+MAGIC: Final = b"anabranch tape 4\n"
 BASE, CALL, CUT_SENT, JOINED = 1, 2, 3, 4
 # Where the tapes are in the data directory of a region.
 FOLDER: Final = "tape"

@@ -1,6 +1,7 @@
 """The commands that the twin knows, and transactions (S1.2, S10.7).
 
-`UNJUDGED` lists the commands whose replies the twin leaves to other judges. They change no data.
+`UNJUDGED` lists the commands whose replies the twin leaves to other judges. They change no data,
+but for the losers that go when a member is said lost (S9.2).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from anabranch.sim.twin import (
     history,
     keys,
     looks,
+    losers,
     reading,
 )
 from anabranch.sim.twin.core import Run, TwinCore
@@ -100,16 +102,18 @@ def run(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     if session.queued is not None and not twin.is_reading:
         return _queue(twin, session, argv)
     if name in UNJUDGED:
-        return _unjudged(twin, session)
+        return _unjudged(twin, session, argv)
     if name not in HANDLERS:
         twin.state.count("S10.8")
         return error_with("ERR unknown command")
     return HANDLERS[name][1](twin, session, argv)
 
 
-def _unjudged(twin: TwinCore, session: Session) -> object:
+def _unjudged(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     if isinstance(twin.reply, ReplyLater):
         session.is_unjudged = True
+    if argv[0].upper() == b"CRDT.MEMBER" and twin.may_issue():
+        losers.remove_all(twin)
     return Expected("anything", lambda _: True)
 
 

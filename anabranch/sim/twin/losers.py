@@ -1,5 +1,7 @@
 """Conflicts of idempotent adds: the region that added the loser removes it (S9.2).
 
+If that region is said lost, the remaining member with the lowest id removes it.
+
 Free: whether several losers go in one effect or in several. Free, too: a loser that only a pair
 proves which the region may have forgotten (S9.3). Free, too: whether another add of a pair settles
 a conflict of former ones, which only a longer duration has made one since. The XCFGSET that makes
@@ -42,7 +44,10 @@ def remove(twin: TwinCore) -> None:
 
 
 def remove_all(twin: TwinCore) -> None:
-    """Removes all losers that are still here: what the region owes when it begins to serve."""
+    """Removes all losers that are still here.
+
+    The region owes it when it begins to serve, and when it hears that a member is lost.
+    """
     found: dict[bytes, dict[Dot, bool]] = {}
     for key in twin.state.keys.values():
         for pair in key.pairs.values():
@@ -53,13 +58,20 @@ def remove_all(twin: TwinCore) -> None:
 def _find(
     twin: TwinCore, key: Key, pair: Pair, found: dict[Dot, bool], is_new: bool = True
 ) -> None:
-    """Adds to `found` the own losers that the pair proves, and whether they are certain."""
+    """Adds to `found` the losers that the region removes and the pair proves; are they certain?"""
     duration_ms, _ = twin.state.idempotency(key)
     for other in key.pairs.values():
         loser = loser_of(pair, other, duration_ms)
-        if loser is not None and loser.dot[0] == twin.region and loser.dot in key.entries:
+        if loser is not None and _is_mine(twin, loser) and loser.dot in key.entries:
             is_certain = is_new and not (may_be_gone(twin, pair) or may_be_gone(twin, other))
             found[loser.dot] = found.get(loser.dot, False) or is_certain
+
+
+def _is_mine(twin: TwinCore, loser: Pair) -> bool:
+    """Whether the region removes this loser: its own, or as the first of those that remain."""
+    members = twin.facts.members
+    origin = loser.dot[0]
+    return origin == twin.region or (origin not in members and twin.region == min(members))
 
 
 def may_forget(twin: TwinCore) -> bool:

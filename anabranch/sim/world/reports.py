@@ -51,7 +51,7 @@ class Reports:
         inside.called(environment.counts, self._engine, call)
         environment.events.called(call)
         before, self._vector = self._vector, call.facts.vector
-        if call.kind == calls.EXECUTE:
+        if call.kind == calls.EXECUTE and call.session in self._lines.by_session:
             self._executed(call, before)
         elif call.facts.vector != before:
             self._moved(call, before)
@@ -83,6 +83,10 @@ class Reports:
                 counters["batch:with an error"] += 1
 
     def _moved(self, call: Call, before: Vector) -> None:
+        """Tells of a movement of the vector that no command of a client is the cause of.
+
+        The operator is no client: if a member is said lost, losers of conflicts go (S9.2).
+        """
         after, own = call.facts.vector, self._region_id
         how = _MOVES.get(call.kind, "tick")
         if call.late and self._lines.have_waited(call.late):

@@ -47,6 +47,7 @@ class Tap:
             state.lifecycle.state,
             state.disk.error,
             journal.pending_bytes(),
+            (own, *state.members.others()),
         )
         call = Call(
             own,

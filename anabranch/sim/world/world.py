@@ -237,6 +237,15 @@ class World:
         if line is not None and region is not None:
             region.lines.disconnect(line)
 
+    def end_load(self) -> None:
+        """Clients with commands that the region has not executed yet give up their connections.
+
+        A command behind others that wait may else add an entry when all regions are level.
+        """
+        for number, line in list(self.lines.items()):
+            if line.sent:
+                self.break_line(number)
+
     def unanswered(self, client: Client) -> bool:
         """Whether the client waits for an answer."""
         line = self.lines.get(client.number)

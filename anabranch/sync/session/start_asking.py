@@ -66,7 +66,7 @@ class StartAsking:
             question.number,
             attestation.life,
             attestation.vector,
-            attestation.clock_ms,
+            attestation.told_ms,
             dict(engine.collected),
             lives,
         )
