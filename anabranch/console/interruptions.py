@@ -62,7 +62,7 @@ class Interruptions:
         broken = [link for link in between if is_interrupted(link)]
         if not down and not broken:
             return None
-        # A region that was silent before the console looked is missed by those that receive from it.
+        # A region that was silent before the console looked: its receivers know since when.
         missed = [link for link in links if link["sender"] in down and is_interrupted(link)]
         places = [(name, "") for name in down]
         places += [(link["sender"], link["receiver"]) for link in [*broken, *missed]]

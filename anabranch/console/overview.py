@@ -109,9 +109,7 @@ def overview(states: list[RegionState], outside: list[OutsideCondition]) -> Json
     }
 
 
-def _region(
-    state: RegionState, newest: dict[int, int], answering: list[RegionState]
-) -> JsonObject:
+def _region(state: RegionState, newest: dict[int, int], answering: list[RegionState]) -> JsonObject:
     """`lacks`: effects that some other region has applied and this one has not, by origin.
 
     For a region that does not answer, the others tell which of their effects it may lack.

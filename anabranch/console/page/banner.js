@@ -5,10 +5,12 @@ import { on, state } from "./store.js";
 
 let came_ms = 0; // when the facts came, on the clock of `performance`
 
+// The directions in words; both directions of a link together, in the order of the regions.
 function pairs(links) {
+  const place = (name) => state.overview.regions.findIndex((region) => region.name === name);
   const both = (sender, receiver) => links.some((link) => link[0] === receiver && link[1] === sender);
   return links
-    .filter(([sender, receiver]) => sender < receiver || !both(sender, receiver))
+    .filter(([sender, receiver]) => place(sender) < place(receiver) || !both(sender, receiver))
     .map(([sender, receiver]) => (both(sender, receiver) ? `${sender} – ${receiver}` : `${sender} → ${receiver}`));
 }
 
@@ -59,7 +61,7 @@ function render() {
   if (facts !== shown) {
     shown = facts;
     box.replaceChildren(
-      el("p", {}, el("span", { role: "status" }, el("b", {}, word), ` ${parts}`, since(interruption)),
+      el("p", {}, el("span", { role: "status" }, el("b", {}, `${word}:`), ` ${parts}`, since(interruption)),
         el("span", { id: "banner-lasts" }), "."),
       el("p", { id: "banner-waits" }));
   }

@@ -13,7 +13,7 @@ function lag(region) {
   const links = state.overview.links.filter((link) => link.receiver === region.name && link.state !== "none");
   const worst = links.reduce((one, other) => (other.behind_ms > (one?.behind_ms ?? 0) ? other : one), null);
   return el("span", { class: "lag", title: "how old the oldest effect of another region is that is missing here, or how long nothing was heard of that region" },
-    worst ? `lag ${seconds(worst.behind_ms)} to ${worst.sender}` : "lag 0 s");
+    worst ? `lag ${seconds(worst.behind_ms)} behind ${worst.sender}` : "lag 0 s");
 }
 
 function pace({ rates }) {

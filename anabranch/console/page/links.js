@@ -51,11 +51,11 @@ export function words(link) {
 // The state of both directions, in words that fit the map: the direction that is worse off counts.
 export function wordsOfBoth(one, other) {
   const links = between(one, other);
-  const [back, forth] = links.map(words);
+  const [back, forth] = links.map((link) => (isWhole(link) ? words(link) : words({ ...link, delay_ms: 0 })));
   if (back === forth) return back;
   if (back === "cut" || forth === "cut") return "cut one way";
   if (isSilent(one) || isSilent(other)) return "no answer";
-  const interrupted = links.find((link) => link && link.state !== "up" && link.state !== "none");
+  const interrupted = links.find((link) => !isWhole(link));
   return interrupted ? interrupted.state : "late one way";
 }
 
@@ -65,6 +65,7 @@ export function wordsOfEach(one, other) {
   return `${one} → ${other}: ${forth}; ${other} → ${one}: ${back}`;
 }
 
+const isWhole = (link) => !link || link.state === "up" || link.state === "none";
 const isSilent = (name) => Boolean(state.overview?.regions.find((region) => region.name === name)?.error);
 
 export async function change(action, sender, receiver, both, delay_ms = 0) {
