@@ -21,7 +21,8 @@ OTHERS = ("us-eu", "us-ap")
 def banner(page: Page, text: str) -> str:
     """Waits until the banner has this text; returns all of it."""
     page.wait_for_selector(f'#banner:has-text("{text}")')
-    return page.inner_text("#banner")
+    told: str = page.inner_text("#banner")
+    return told
 
 
 def test_the_banner_tells_of_a_partition(open_page: Open) -> None:
