@@ -14,15 +14,15 @@ function pairs(links) {
     .map(([sender, receiver]) => (both(sender, receiver) ? `${sender} – ${receiver}` : `${sender} → ${receiver}`));
 }
 
-// What is interrupted: [a word, the parts].
+// What is interrupted: [a word, the parts, what that means].
 function what({ down, links, sides }) {
   const silent = down.length ? `${listed(down)} ${down.length > 1 ? "do" : "does"} not answer` : "";
   if (sides.length > 1) {
-    return ["Partition", [sides.map((side) => side.join(", ")).join(" | "), silent].filter(Boolean).join("; ")];
+    return ["Partition", [sides.map((side) => side.join(", ")).join(" | "), silent].filter(Boolean).join("; "), ""];
   }
-  if (!links.length) return ["Region down", silent];
+  if (!links.length) return ["Region down", silent, ""];
   const word = links.some(([, , isCut]) => isCut) ? "Link cut" : "Link interrupted";
-  return [word, [`${pairs(links).join(", ")}; effects take the way round`, silent].filter(Boolean).join("; ")];
+  return [word, [pairs(links).join(", "), silent].filter(Boolean).join("; "), " Effects take the way round."];
 }
 
 // How much waits for each region; of a region that does not answer, as far as the others know.
@@ -56,13 +56,13 @@ function render() {
   }
   came_ms = performance.now();
   // A screen reader is told of what is interrupted, and not of every second.
-  const [word, parts] = what(interruption);
-  const facts = JSON.stringify([word, parts, since(interruption)]);
+  const [word, parts, meaning] = what(interruption);
+  const facts = JSON.stringify([word, parts, meaning, since(interruption)]);
   if (facts !== shown) {
     shown = facts;
     box.replaceChildren(
       el("p", {}, el("span", { role: "status" }, el("b", {}, `${word}:`), ` ${parts}`, since(interruption)),
-        el("span", { id: "banner-lasts" }), "."),
+        el("span", { id: "banner-lasts" }), `.${meaning}`),
       el("p", { id: "banner-waits" }));
   }
   find("banner-waits").textContent = waiting(state.overview.regions);

@@ -39,19 +39,19 @@ function card(region) {
       missing ? el("b", {}, ` −${missing.toLocaleString("en")}`) : null,
     );
   });
-  const apart = region.error ? "" : apartFrom(region.name);
+  const apart = region.error ? null : apartFrom(region.name);
   const behind = lacks ? `lacks ${counted(lacks, "effect")}` : "lacks nothing that others have";
   return el(
     "li",
     { class: `card hue-${hue(region.region_id)}${apart ? " apart" : ""}`, "data-region": region.name },
     el("h3", {}, el("span", { class: "swatch", "aria-hidden": true }), region.name),
-    el("p", { class: "state", "data-state": region.state }, region.state, apart ? ", cut" : ""),
+    el("p", { class: "state", "data-state": region.state }, region.state, apart ? `, ${apart[0]}` : ""),
     el("p", { class: "address" }, region.address),
     region.error
       ? el("p", { class: "problem" }, region.error)
       : el("p", { class: "vector", title: "effects applied here, by the region that issued them" },
           el("span", { class: "unseen" }, "applied: "), ...cells),
-    apart ? el("p", { class: "problem" }, apart) : null,
+    apart ? el("p", { class: "problem" }, apart[1]) : null,
     region.error ? null : el("p", { class: "note paces" }, lag(region), ...pace(region)),
     region.error ? null : el("p", { class: "note" },
       `${behind} · ${counted(region.entries, "entry", "entries")} · ${region.pending} pending`,

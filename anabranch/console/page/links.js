@@ -25,14 +25,15 @@ function noteCut(action, sender, receiver) {
   if (action === "heal") cutHere.delete(`${sender}>${receiver}`);
 }
 
-// From which answering regions a region is apart, in words; "" if all its links to them are whole.
+// How a region is apart from others that answer: [in a word, in a sentence]; null if its links to
+// them are whole.
 export function apartFrom(name) {
   const { sides = [], links = [] } = state.overview?.interruption ?? {};
   const others = sides.filter((side) => !side.includes(name)).flat();
-  if (others.length) return `cut off from ${listed(others)}`;
+  if (others.length) return ["cut off", `cut off from ${listed(others)}`];
   const pairs = links.filter((link) => link.includes(name));
   const peers = [...new Set(pairs.map(([sender, receiver]) => (sender === name ? receiver : sender)))];
-  return peers.length ? `a link with ${listed(peers)} is interrupted` : "";
+  return peers.length ? ["link cut", `the link with ${listed(peers)} is interrupted`] : null;
 }
 
 export const isCut = (link) => link !== undefined && link.cut_by.length > 0;
