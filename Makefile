@@ -137,7 +137,7 @@ bench: $(VENV)/.installed redis-server ## measure a region beside redis-server (
 bench-smoke: $(VENV)/.installed redis-server ## measure a few rows, and compare them with recorded ones
 	$(BIN)/anabranch bench --smoke $(ARGS)
 
-docs: $(VENV)/.dev ## write the parts of docs/ that are generated from tables
+docs: $(VENV)/.dev $(VENV)/.stubs ## write the parts of docs/ that are generated from tables
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/generate_scenarios.py
 	$(BIN)/python docs/generate_learn.py

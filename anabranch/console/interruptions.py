@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 JsonObject = dict[str, Any]
+# A page that shows another stream connects anew. So short a time without a look is no gap.
+GAP_MS: Final = 3000
 
 
 class Since(NamedTuple):
@@ -31,6 +33,17 @@ class Interruptions:
     def __init__(self) -> None:
         # For each (sender, receiver), and each (region, ""): None while it is whole.
         self._since: Final[dict[tuple[str, str], Since | None]] = {}
+        self._paused_ms: int | None = None
+
+    def pause(self, now_ms: int) -> None:
+        """From now on nobody looks at the regions."""
+        self._paused_ms = now_ms
+
+    def resume(self, now_ms: int) -> None:
+        """Somebody looks again. What happened meanwhile is not known, so old times are dropped."""
+        if self._paused_ms is not None and now_ms - self._paused_ms > GAP_MS:
+            self._since.clear()
+        self._paused_ms = None
 
     def note(self, regions: Iterable[JsonObject], links: Iterable[JsonObject], now_ms: int) -> None:
         """Takes the regions and links of an overview, as they are at `now_ms` (Unix time)."""

@@ -82,7 +82,7 @@ class StatePoller:
         self._states: dict[int, RegionState] = {}
         self._outside: list[OutsideCondition] = []
         self._outside_error = ""
-        self._interruptions = Interruptions()
+        self._interruptions: Final = Interruptions()
         self._rates: Final = [Rates() for _ in regions]
         self._watchers: Final[set[Watcher]] = set()
         self._tasks: list[asyncio.Task[None]] = []
@@ -105,7 +105,7 @@ class StatePoller:
         regions, links = facts["regions"], facts["links"]
         for region, rates in zip(regions, self._rates, strict=True):
             region["rates"] = dict(rates.now)
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = _now_ms()
         self._interruptions.note(regions, links, now_ms)
         return {
             **facts,
@@ -132,8 +132,7 @@ class StatePoller:
         """A watcher of all regions; the first one starts the poller, the last one stops it."""
         watcher = Watcher()
         if not self._watchers:
-            # What happened while nobody looked is not known.
-            self._interruptions = Interruptions()
+            self._interruptions.resume(_now_ms())
             await self.refresh()
         self._watchers.add(watcher)
         if not self._tasks:
@@ -149,6 +148,7 @@ class StatePoller:
 
     async def close(self) -> None:
         """Stops asking."""
+        self._interruptions.pause(_now_ms())
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
@@ -218,6 +218,10 @@ class StatePoller:
         while True:
             await asyncio.sleep(OUTSIDE_PERIOD_S)
             await self._ask_outside()
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _alarms(state: RegionState) -> tuple[str | None, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from anabranch.console.interruptions import Interruptions, sides
+from anabranch.console.interruptions import GAP_MS, Interruptions, sides
 from anabranch.console.rates import COUNTERS, NONE, Rates
 
 NAMES = ("us", "eu", "ap")
@@ -55,6 +55,24 @@ def test_a_cut_before_the_first_look_is_as_old_as_the_silence() -> None:
     seen.note(regions(), cut, 10_000)
     facts = seen.facts(regions(), cut, 10_000)
     assert facts is not None and (facts["since_ms"], facts["is_exact"]) == (7000, False)
+
+
+def test_a_page_that_connects_anew_forgets_nothing() -> None:
+    """Whoever chose another stream during a cut read "at least since", as if it were not seen."""
+    seen = Interruptions()
+    seen.note(regions(), mesh(), 1000)
+    cut = mesh("us-eu", behind_ms=1000)
+    seen.note(regions(), cut, 2000)
+    seen.pause(3000)
+    seen.resume(3000 + GAP_MS)
+    seen.note(regions(), cut, 20_000)
+    facts = seen.facts(regions(), cut, 20_000)
+    assert facts is not None and (facts["since_ms"], facts["is_exact"]) == (2000, True)
+    seen.pause(20_000)
+    seen.resume(20_001 + GAP_MS)
+    seen.note(regions(), cut, 30_000)
+    later = seen.facts(regions(), cut, 30_000)
+    assert later is not None and (later["since_ms"], later["is_exact"]) == (29_000, False)
 
 
 def test_a_region_that_is_down_is_on_no_side() -> None:
