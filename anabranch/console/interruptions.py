@@ -40,9 +40,10 @@ class Interruptions:
         self._paused_ms = now_ms
 
     def resume(self, now_ms: int) -> None:
-        """Somebody looks again. What happened meanwhile is not known, so old times are dropped."""
-        if self._paused_ms is not None and now_ms - self._paused_ms > GAP_MS:
-            self._since.clear()
+        """Somebody looks again. What broke meanwhile was not seen, and old times are dropped."""
+        is_gap = self._paused_ms is None or now_ms - self._paused_ms > GAP_MS
+        for at in [at for at, since in self._since.items() if is_gap or since is None]:
+            del self._since[at]
         self._paused_ms = None
 
     def note(self, regions: Iterable[JsonObject], links: Iterable[JsonObject], now_ms: int) -> None:

@@ -75,6 +75,17 @@ def test_a_page_that_connects_anew_forgets_nothing() -> None:
     assert later is not None and (later["since_ms"], later["is_exact"]) == (29_000, False)
 
 
+def test_a_cut_between_two_looks_was_not_seen() -> None:
+    seen = Interruptions()
+    seen.note(regions(), mesh(), 1000)
+    seen.pause(1000)
+    seen.resume(1500)
+    cut = mesh("us-eu", behind_ms=400)
+    seen.note(regions(), cut, 1500)
+    facts = seen.facts(regions(), cut, 1500)
+    assert facts is not None and (facts["since_ms"], facts["is_exact"]) == (1100, False)
+
+
 def test_a_region_that_is_down_is_on_no_side() -> None:
     seen = Interruptions()
     seen.note(regions(), mesh(), 1000)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.console.browsing import COVERED, LAPTOP, PHONE, Open, contrast, cut, run
+from tests.console.conftest import ConsoleProcess
 from tests.support.cluster import LiveCluster
 from tests.support.processes import eventually
 
@@ -64,12 +66,20 @@ def test_the_banner_tells_of_a_way_round(open_page: Open) -> None:
     assert page.locator(".card.apart").count() == 2
 
 
-def test_a_cut_that_is_older_than_the_page(open_page: Open, cluster: LiveCluster) -> None:
+def test_a_cut_that_is_older_than_the_console(
+    open_page: Open, cluster: LiveCluster, tmp_path: Path
+) -> None:
     """The region knows how long it has heard nothing, so the page does not begin to count at 0."""
     for peer in ("eu", "ap"):
         cluster.cut("us", peer)
-    page = open_page()
-    banner(page, "Partition: us | eu, ap at least since")
+    one = ConsoleProcess(cluster, tmp_path / "one.log")
+    try:
+        page = open_page(one.url)
+        text = banner(page, "Partition: us | eu, ap at least since")
+        assert ", for at least " in text
+        page.context.close()
+    finally:
+        one.close()
 
 
 def test_the_banner_tells_of_a_region_that_is_down(open_page: Open, cluster: LiveCluster) -> None:

@@ -40,7 +40,9 @@ function since({ since_ms: sinceMs, is_exact: isExact }) {
 
 function tick() {
   const interruption = state.overview?.interruption;
-  if (interruption) find("banner-lasts").textContent = `, for ${lasting(interruption.lasts_s + (performance.now() - came_ms) / 1000)}`;
+  if (!interruption) return;
+  const seconds = interruption.lasts_s + (performance.now() - came_ms) / 1000;
+  find("banner-lasts").textContent = `, for ${interruption.is_exact ? "" : "at least "}${lasting(seconds)}`;
 }
 
 let shown = "";
