@@ -25,7 +25,7 @@ REQUIREMENTS := import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['
 
 .DEFAULT_GOAL := help
 .PHONY: help up test test-pure coverage test-install test-chaos test-compose test-alerts test-examples
-.PHONY: test-console test-spark test-clients test-long test-sim test-mutants lint fmt bench bench-smoke docs dist clean
+.PHONY: test-console console-looks test-spark test-clients test-long test-sim test-mutants lint fmt bench bench-smoke docs dist clean
 .PHONY: redis-server toxiproxy-server toxiproxy prometheus postgresql java chromium
 .DELETE_ON_ERROR:
 
@@ -75,6 +75,9 @@ test-spark: $(VENV)/.installed $(VENV)/.spark java ## run batch and streaming qu
 # The page of the console, in a real Chromium, over regions that the tests start.
 test-console: $(VENV)/.installed $(VENV)/.browser chromium ## drive the console's page in a real Chromium
 	$(PYTEST) -m console tests/console $(ARGS)
+
+console-looks: $(VENV)/.installed $(VENV)/.browser chromium ## make 32 pictures of the console's page, in build/console/looks
+	$(PYTEST) -m console tests/console/test_looks.py $(ARGS)
 
 # Programs over the client libraries of these languages. A language whose tools are missing fails.
 LANGUAGES ?= python node go java
@@ -134,11 +137,12 @@ bench: $(VENV)/.installed redis-server ## measure a region beside redis-server (
 bench-smoke: $(VENV)/.installed redis-server ## measure a few rows, and compare them with recorded ones
 	$(BIN)/anabranch bench --smoke $(ARGS)
 
-docs: $(VENV)/.dev ## write the parts of docs/ that are generated from tables
+docs: $(VENV)/.dev $(VENV)/.stubs ## write the parts of docs/ that are generated from tables
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/generate_scenarios.py
 	$(BIN)/python docs/generate_learn.py
 	$(BIN)/python docs/generate_performance.py
+	$(BIN)/python docs/generate_animation.py
 
 dist: $(VENV)/.dev ## build the source archive and the wheel into dist/
 	rm -rf dist

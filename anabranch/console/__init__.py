@@ -7,6 +7,8 @@ Reading order:
 
 - `regions`: connections to regions, made anew after a failure.
 - `overview`: the state of the cluster.
+- `interruptions`: what keeps effects from a region, and since when.
+- `rates`: effects and bytes in a second.
 - `poller`: notices changes while somebody watches.
 - `view`: a stream in one region, and the rows that show several regions.
 - `groups`: groups of a stream as a region has them.

@@ -14,8 +14,11 @@ from anabranch.console.regions import Place
 
 JsonObject = dict[str, Any]
 _LINK: Final = "crdt_link"
-# Times change all the time; the page shows seconds.
+# Times grow all the time while a link is interrupted; the page shows seconds then. Below, a time is
+# near the delay of its link.
 _STEP_MS: Final = 1000
+_FINE_STEP_MS: Final = 100
+_FINE_MAX_MS: Final = 10_000
 
 
 class RegionState:
@@ -55,18 +58,29 @@ class RegionState:
         for field, value in self.info.items():
             if field.startswith(_LINK) and field[len(_LINK) :].isdigit():
                 facts = dict(part.split("=", 1) for part in value.split(",") if "=" in part)
+                state, behind_ms = facts.get("state", "unknown"), int(facts.get("behind_ms", 0))
+                is_fine = state == "up" and behind_ms < _FINE_MAX_MS
+                step_ms = _FINE_STEP_MS if is_fine else _STEP_MS
                 found.append(
                     {
                         "sender": facts.get("name", "?"),
                         "receiver": self.place.name,
-                        "state": facts.get("state", "unknown"),
+                        "state": state,
                         "delay_ms": int(facts.get("delay_ms", 0)),
                         "behind": int(facts.get("behind", 0)),
-                        "behind_s": int(facts.get("behind_ms", 0)) // _STEP_MS,
-                        "cut_by": ["region"] if facts.get("state") == "down" else [],
+                        "behind_ms": behind_ms // step_ms * step_ms,
+                        "cut_by": ["region"] if state == "down" else [],
                     }
                 )
         return found
+
+    def not_held_by(self, name: str) -> int:
+        """How many effects of this region the region `name` is not known to have on its disk."""
+        for field, value in self.info.items():
+            if field.startswith(_LINK) and f"name={name}," in value:
+                facts = dict(part.split("=", 1) for part in value.split(",") if "=" in part)
+                return int(facts.get("lag", 0))
+        return 0
 
 
 def names_of(states: list[RegionState]) -> dict[int, str]:
@@ -88,16 +102,22 @@ def overview(states: list[RegionState], outside: list[OutsideCondition]) -> Json
     return {
         "cluster": next((one.info.get("crdt_cluster", "") for one in answering), ""),
         "names": {str(region_id): name for region_id, name in names.items()},
-        "regions": [_region(state, newest) for state in states],
+        "regions": [_region(state, newest, answering) for state in states],
         "links": _links(states, outside),
         "equal": len({str(sorted(one.vector.items())) for one in answering}) <= 1,
         "divergence": any(one.info.get("crdt_divergence", "0") != "0" for one in answering),
     }
 
 
-def _region(state: RegionState, newest: dict[int, int]) -> JsonObject:
-    """`lacks`: effects that some other region has applied and this one has not, by origin."""
+def _region(state: RegionState, newest: dict[int, int], answering: list[RegionState]) -> JsonObject:
+    """`lacks`: effects that some other region has applied and this one has not, by origin.
+
+    For a region that does not answer, the others tell which of their effects it may lack.
+    """
     info = state.info
+    lacks = {one: counter - state.vector.get(one, 0) for one, counter in newest.items()}
+    if state.error:
+        lacks = {one.place.region_id: one.not_held_by(state.place.name) for one in answering}
     return {
         "name": state.place.name,
         "region_id": state.place.region_id,
@@ -107,11 +127,7 @@ def _region(state: RegionState, newest: dict[int, int]) -> JsonObject:
         "waits_for": info.get("crdt_recovery_waiting_for", ""),
         "problem": info.get("crdt_commit_error", "") or info.get("crdt_damage", ""),
         "vector": {str(one): counter for one, counter in sorted(state.vector.items())},
-        "lacks": {
-            str(one): counter - state.vector.get(one, 0)
-            for one, counter in sorted(newest.items())
-            if not state.error and counter > state.vector.get(one, 0)
-        },
+        "lacks": {str(one): count for one, count in sorted(lacks.items()) if count > 0},
         "entries": int(info.get("crdt_entries", 0)),
         "pending": int(info.get("crdt_pending_entries", 0)),
         "tombstones": int(info.get("crdt_tombstones", 0)),
@@ -138,7 +154,7 @@ def _links(states: list[RegionState], outside: list[OutsideCondition]) -> list[J
             "state": "unknown",
             "delay_ms": 0,
             "behind": None,
-            "behind_s": 0,
+            "behind_ms": 0,
             "cut_by": [],
         }
         for name in sorted(down)

@@ -11,12 +11,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import AsyncIterator
 from typing import Final
 
+from anabranch.console.interruptions import Interruptions
 from anabranch.console.links import LinkError, Links, OutsideCondition
 from anabranch.console.overview import JsonObject, RegionState, overview
 from anabranch.console.pace import RUSH_EFFECTS
+from anabranch.console.rates import Rates
 from anabranch.console.regions import Refused, Region, RegionDown
 
 _LOG: Final = logging.getLogger(__name__)
@@ -79,6 +82,8 @@ class StatePoller:
         self._states: dict[int, RegionState] = {}
         self._outside: list[OutsideCondition] = []
         self._outside_error = ""
+        self._interruptions: Final = Interruptions()
+        self._rates: Final = [Rates() for _ in regions]
         self._watchers: Final[set[Watcher]] = set()
         self._tasks: list[asyncio.Task[None]] = []
         # Set to ask all regions at once.
@@ -96,7 +101,17 @@ class StatePoller:
 
     def overview(self) -> JsonObject:
         """The newest state of the cluster."""
-        return {**overview(self.states(), self._outside), "links_error": self._outside_error}
+        facts = overview(self.states(), self._outside)
+        regions, links = facts["regions"], facts["links"]
+        for region, rates in zip(regions, self._rates, strict=True):
+            region["rates"] = dict(rates.now)
+        now_ms = _now_ms()
+        self._interruptions.note(regions, links, now_ms)
+        return {
+            **facts,
+            "interruption": self._interruptions.facts(regions, links, now_ms),
+            "links_error": self._outside_error,
+        }
 
     @property
     def is_polling(self) -> bool:
@@ -117,6 +132,7 @@ class StatePoller:
         """A watcher of all regions; the first one starts the poller, the last one stops it."""
         watcher = Watcher()
         if not self._watchers:
+            self._interruptions.resume(_now_ms())
             await self.refresh()
         self._watchers.add(watcher)
         if not self._tasks:
@@ -132,6 +148,7 @@ class StatePoller:
 
     async def close(self) -> None:
         """Stops asking."""
+        self._interruptions.pause(_now_ms())
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
@@ -146,6 +163,7 @@ class StatePoller:
     async def _ask(self, n: int) -> None:
         former = self._states.get(n)
         fresh = self._states[n] = await state_of(self._regions[n])
+        has_other_rates = self._rates[n].note(fresh.info, time.monotonic())
         self._is_rush[n] = former is not None and fresh.effects - former.effects > RUSH_EFFECTS
         if (
             former is None
@@ -158,6 +176,8 @@ class StatePoller:
             self._notify()
         else:
             self._new_answers[n] = 0
+            if has_other_rates:
+                self._notify()
 
     def _period_s(self, n: int) -> float:
         """The time between two questions to a region."""
@@ -198,6 +218,10 @@ class StatePoller:
         while True:
             await asyncio.sleep(OUTSIDE_PERIOD_S)
             await self._ask_outside()
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _alarms(state: RegionState) -> tuple[str | None, ...]:

@@ -28,6 +28,19 @@ def contrast(page: Page) -> Any:
     return page.wait_for_function(f"() => ({STILL})() && (\n{CONTRAST})()").json_value()
 
 
+# What covers an entry that is to be seen: "" if nothing does.
+COVERED = """() => {
+  for (const entry of document.querySelectorAll('.entry')) {
+    const box = entry.getBoundingClientRect();
+    const [x, y] = [box.left + box.width / 2, box.top + box.height / 2];
+    if (y < 0 || y >= innerHeight) continue;
+    const top = document.elementFromPoint(x, y);
+    if (!entry.contains(top)) return `${entry.dataset.id}: ${top?.outerHTML.slice(0, 80)}`;
+  }
+  return '';
+}"""
+
+
 def cut(page: Page, link: str) -> None:
     """Cuts both directions of a link by the map.
 

@@ -1,4 +1,5 @@
-// The contrast of every visible text against its background, and of the edges of controls (WCAG).
+// The contrast of every visible text against its background, and of the edges of controls, and of the ring
+// around what has the focus (WCAG).
 () => {
   const canvas = document.createElement("canvas");
   canvas.width = canvas.height = 1;
@@ -50,6 +51,14 @@
     const found = ratio(over(rgba(style.borderTopColor), ground), ground);
     checked += 1;
     if (found < 3) failed.push(`edge ${found.toFixed(2)} < 3: ${control.outerHTML.slice(0, 60)}`);
+  }
+  const focused = document.activeElement;
+  const outline = getComputedStyle(focused);
+  if (focused !== document.body && outline.outlineStyle !== "none") {
+    const ground = behind(focused.parentElement);
+    const found = ratio(over(rgba(outline.outlineColor), ground), ground);
+    checked += 1;
+    if (found < 3) failed.push(`focus ${found.toFixed(2)} < 3: ${focused.outerHTML.slice(0, 60)}`);
   }
   return { checked, failed };
 }

@@ -161,6 +161,55 @@ def test_a_lesson_waits_for_what_the_heal_brings(open_page: Open) -> None:
     assert "the entry with the lower ID" in page.inner_text(".happened")
 
 
+def test_a_lesson_asks_before_it_heals(open_page: Open, cluster: LiveCluster) -> None:
+    """To begin a lesson healed every link, whoever had cut it, and for whatever reason."""
+    page = open_page()
+    cluster.cut("eu", "ap")
+    page.wait_for_selector('[data-link="eu-ap"][data-state="cut"]')
+    page.click("#tab-lessons")
+    page.click('[data-lesson="1"]')
+    page.wait_for_selector("#ask[open]")
+    text = page.inner_text("#ask")
+    assert "ap → eu and eu → ap" in text or "eu → ap and ap → eu" in text
+    for refusal in ("#ask-no", "Escape"):
+        if refusal == "Escape":
+            page.click('[data-lesson="1"]')
+            page.wait_for_selector("#ask[open]")
+            page.keyboard.press("Escape")
+        else:
+            page.click(refusal)
+        page.wait_for_selector("#ask:not([open])", state="attached")
+        assert page.locator("[data-deed]").count() == 0
+        assert cluster.links("eu")["ap"] == cluster.links("ap")["eu"] == "down"
+    page.click('[data-lesson="1"]')
+    page.click("#ask-yes")
+    page.wait_for_selector('[data-deed="cut"]')
+    page.wait_for_selector('[data-link="eu-ap"][data-state="up"]')
+    # Somebody else cuts a link during the lesson: it stays cut at the end.
+    cut(page, "us-eu")
+    cluster.cut("eu", "ap")
+    page.wait_for_selector('[data-link="eu-ap"][data-state="cut"]')
+    page.click("#lesson-leave")
+    page.wait_for_selector('[data-link="us-eu"][data-state="up"]')
+    assert cluster.links("eu")["ap"] == cluster.links("ap")["eu"] == "down"
+
+
+def test_a_page_that_is_left_leaves_nothing_of_its_lesson(
+    open_page: Open, cluster: LiveCluster
+) -> None:
+    """A lesson whose page was closed left its stream, and the links that were cut in it."""
+    page = open_page()
+    begin(page, 1)
+    do_step(page)
+    key = page.evaluate("location.hash").removeprefix("#")
+    run(page, "us", f"XADD {key} * item tea")
+    page.goto("about:blank")
+    links = [("us", "eu"), ("eu", "us"), ("us", "ap"), ("ap", "us")]
+    eventually(lambda: all(cluster.links(one)[peer] == "up" for one, peer in links), 20, "the heal")
+    gone: dict[str, list[str]] = {name: [] for name in cluster.regions}
+    eventually(lambda: items(cluster, key) == gone, 20, "the deletion")
+
+
 def test_another_stream_and_back(open_page: Open) -> None:
     page = open_page()
     run(page, "us", "XADD other * item x")

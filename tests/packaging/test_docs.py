@@ -36,6 +36,12 @@ def test_scenario_pages_are_current() -> None:
     check_current("generate_scenarios.py")
 
 
+@pytest.mark.live
+def test_the_picture_of_a_partition_is_current() -> None:
+    """Three regions do again what docs/images/partition.svg shows: the same bytes."""
+    check_current("generate_animation.py")
+
+
 def test_every_scenario_has_a_page_and_a_drawing() -> None:
     files = [
         *(ROOT / "anabranch" / "sim" / "scenarios").glob("*.md"),

@@ -15,9 +15,11 @@ export async function get(name, parameters = {}, signal = undefined) {
   return answer(`/api/${name}?${query}`, { signal });
 }
 
-export async function post(name, body) {
+// `keepalive`: the request is sent also if the page is left meanwhile.
+export async function post(name, body, keepalive = false) {
   return answer(`/api/${name}`, {
     method: "POST",
+    keepalive,
     headers: { "content-type": "application/json" },
     body: JSON.stringify(body),
   });

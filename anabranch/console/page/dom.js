@@ -29,14 +29,36 @@ export function shortKey(name) {
   return text.length > 160 ? `${text.slice(0, 160)}…` : text;
 }
 
-// The time of a clock, as 14:05:09.250; with the day if it is not today.
-export function clock(ms) {
+// The time of a clock, as 14:05:09.250; with the day if it is not today. `isFine`: with the part of a
+// second.
+export function clock(ms, isFine = true) {
   const at = new Date(ms);
   const two = (number) => String(number).padStart(2, "0");
   const time = `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
-  const exact = `${time}.${String(at.getMilliseconds()).padStart(3, "0")}`;
+  const exact = isFine ? `${time}.${String(at.getMilliseconds()).padStart(3, "0")}` : time;
   if (at.toDateString() === new Date().toDateString()) return exact;
   return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${exact}`;
+}
+
+// Entry IDs begin with a time (Unix, ms), unless a client has chosen them. Other numbers are no time.
+const TIMES = [Date.UTC(2000, 0), Date.UTC(2200, 0)];
+
+// The time in an entry ID, as `clock` shows it; "" if it has none.
+export function timeOf(id) {
+  const ms = Number(id.split("-")[0]);
+  return ms >= TIMES[0] && ms < TIMES[1] ? clock(ms) : "";
+}
+
+// How long something lasts, as 12 s, 2 min 5 s or 3 h 7 min.
+export function lasting(seconds) {
+  const [whole, minutes, hours] = [Math.floor(seconds), Math.floor(seconds / 60), Math.floor(seconds / 3600)];
+  if (minutes < 1) return `${whole} s`;
+  return hours < 1 ? `${minutes} min ${whole % 60} s` : `${hours} h ${minutes % 60} min`;
+}
+
+// Names as a list in a sentence.
+export function listed(names) {
+  return names.length > 1 ? `${names.slice(0, -1).join(", ")} and ${names.at(-1)}` : (names[0] ?? "");
 }
 
 export function counted(count, noun, nouns = noun + "s") {

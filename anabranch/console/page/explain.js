@@ -1,7 +1,8 @@
 // Why an entry, a group or a key is as it is, in sentences; and the log of a key.
 
 import { ApiError, get } from "./api.js";
-import { clock, counted, el, find, shortKey } from "./dom.js";
+import { clock, counted, el, find, shortKey, timeOf } from "./dom.js";
+import { show } from "./narrow.js";
 import * as panels from "./panels.js";
 import { on, shownViews, state } from "./store.js";
 
@@ -23,6 +24,7 @@ async function ask(what) {
   request?.abort();
   request = new AbortController();
   panels.open("explain");
+  show("side");
   const { kind, ...parameters } = what;
   try {
     answer = await get(kind === "entry" ? "explain" : kind, parameters, request.signal);
@@ -62,7 +64,7 @@ function render() {
     panel.replaceChildren(el("p", { class: "note" }, "Select an entry or a group: here stands why it is there, or why not, from the logs of all regions."));
     return;
   }
-  const parts = [el("h3", {}, TITLES[asked.kind](asked)), el("p", { class: "note" }, `key ${shortKey(asked.key)}`), regionSwitch()];
+  const parts = [el("h3", {}, TITLES[asked.kind](asked)), el("p", { class: "note" }, `key ${shortKey(asked.key)}`, asked.id && timeOf(asked.id) ? [", ", el("time", {}, timeOf(asked.id))] : null), regionSwitch()];
   if (error) parts.push(el("p", { class: "problem" }, error));
   else if (!answer) parts.push(el("p", { class: "note", role: "status" }, "reading the logs of the regions …"));
   if (answer?.lines) parts.push(el("ul", { class: "sentences", role: "status" }, answer.lines.map(sentence)));

@@ -2,7 +2,7 @@
 // is pending, what every region knows to be acknowledged, and what still waits for that.
 
 import { WORDS } from "./bars.js";
-import { counted, el, find } from "./dom.js";
+import { counted, el, find, timeOf } from "./dom.js";
 import * as explain from "./explain.js";
 import { nameOf, on, set, shownViews, state } from "./store.js";
 import { facts, groupsShown } from "./stream.js";
@@ -18,7 +18,8 @@ function spans(listed) {
 }
 
 function oldest(one) {
-  return `${one.id} for ${one.consumer}, ${counted(one.deliveries, "delivery", "deliveries")}`;
+  const time = timeOf(one.id);
+  return `${one.id}${time ? ` (${time})` : ""} for ${one.consumer}, ${counted(one.deliveries, "delivery", "deliveries")}`;
 }
 
 function waiting(group) {

@@ -59,7 +59,7 @@ export function start() {
   });
   document.addEventListener("keydown", (event) => {
     const isTyping = /^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement?.tagName ?? "");
-    if (isTyping || event.ctrlKey || event.metaKey || event.altKey || find("linkbox").open) return;
+    if (isTyping || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
     if (event.key === "/") find("filter").focus();
     else if (event.key === ":") find("line").focus();
     else return;

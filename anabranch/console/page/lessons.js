@@ -3,9 +3,10 @@
 // A step is done when the regions hold what it waits for, however the reader brought that about.
 
 import { ApiError, canWrite, get, post, session } from "./api.js";
-import { el, find, keep, kept } from "./dom.js";
+import { ask as confirmed } from "./ask.js";
+import { el, find, keep, kept, listed } from "./dom.js";
 import { select } from "./keys.js";
-import { between, change, isCut } from "./links.js";
+import { between, change, forgetCuts, isCut, isCutHere } from "./links.js";
 import * as panels from "./panels.js";
 import { propose } from "./prompt.js";
 import { on, set, state } from "./store.js";
@@ -123,24 +124,52 @@ async function quietly(work) {
   }
 }
 
-async function healAll() {
-  const cut = (state.overview?.links ?? []).filter((link) => isCut(link));
-  for (const link of cut) await change("heal", link.sender, link.receiver, false);
+async function heal(links) {
+  for (const link of links) await change("heal", link.sender, link.receiver, false);
 }
 
-// Heals the links, and deletes the stream of the lesson wherever it is.
+// The links that are cut: those that the reader has cut in the lesson, and all others.
+function cuts() {
+  const cut = (state.overview?.links ?? []).filter((link) => isCut(link));
+  const isMine = (link) => at !== null && isCutHere(link);
+  return { mine: cut.filter(isMine), others: cut.filter((link) => !isMine(link)) };
+}
+
+const deletions = (place) => place.names.map((region) => ({ region, line: `DEL ${place.key}`, session: `${session}-lesson` }));
+
+// Heals the links that were cut in the lesson, and deletes its stream wherever it is.
 async function leave() {
-  const left = at;
+  const [left, { mine }] = [at, cuts()];
   at = null;
   clearTimeout(timer);
   if (!left) return;
-  await healAll();
-  for (const region of left.names) await quietly(post("run", { region, line: `DEL ${left.key}`, session: `${session}-lesson` }));
+  await heal(mine);
+  for (const body of deletions(left)) await quietly(post("run", body));
+}
+
+// The same when the page is left: there is no time to wait for answers.
+function abandon() {
+  if (!at) return;
+  for (const { sender, receiver } of cuts().mine) quietly(post("link", { action: "heal", sender, receiver, both: false, delay_ms: 0 }, true));
+  for (const body of deletions(at)) quietly(post("run", body, true));
+  at = null;
+}
+
+// Whether the lesson may begin: it needs whole links, and somebody may have cut them for a reason.
+async function mayHeal(links) {
+  if (!links.length) return true;
+  const pairs = links.map((link) => `${link.sender} → ${link.receiver}`);
+  return confirmed("Heal links that this lesson did not cut?",
+    `${pairs.length > 1 ? "Links are" : "A link is"} cut: ${listed(pairs)}. The lesson needs every link, and somebody may have cut ${pairs.length > 1 ? "these" : "this one"} for a reason.`,
+    "Heal and begin", "Leave as it is");
 }
 
 async function begin(lesson) {
+  const { others } = cuts();
   await leave();
-  await healAll();
+  if (!(await mayHeal(others))) return render();
+  await heal(others);
+  forgetCuts();
   at = new At(lesson);
   set({ views: [], before: "", past: null });
   select(at.key);
@@ -212,7 +241,7 @@ function list() {
   const lacks = (lesson) => names.length < (lesson.regions ?? 2);
   return [
     el("h3", {}, "Lessons"),
-    el("p", {}, "Each lesson takes about a minute, and you do it on this cluster. It uses a stream of its own, which it deletes when you leave it. To begin or leave a lesson heals every link."),
+    el("p", {}, "Each lesson takes about a minute, and you do it on this cluster. It uses a stream of its own, which it deletes at its end, when you leave it, and heals the links that you cut in it. If other links are cut, it asks before it heals them."),
     canWrite ? null : el("p", { class: "problem" }, "This console only reads. Lessons need one that writes: start it with --allow-write."),
     el("ol", { class: "lessons" }, LESSONS.map((lesson) => el("li", {},
       button([el("b", {}, lesson.title), done.has(lesson.id) ? " ✓ done" : "", el("span", { class: "aim" }, lesson.aim)],
@@ -285,6 +314,7 @@ export function register() {
 }
 
 export function start() {
+  addEventListener("pagehide", abandon);
   on(["overview", "stream", "key", "past"], advance);
   on(["ran"], () => {
     if (at) at.ran = state.ran;

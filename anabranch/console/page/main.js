@@ -3,6 +3,7 @@
 import { canWrite } from "./api.js";
 import { counted, find } from "./dom.js";
 import { on, state } from "./store.js";
+import * as banner from "./banner.js";
 import * as cards from "./cards.js";
 import * as explain from "./explain.js";
 import * as groups from "./groups.js";
@@ -11,6 +12,7 @@ import * as keys from "./keys.js";
 import * as lessons from "./lessons.js";
 import * as live from "./live.js";
 import * as map from "./map.js";
+import * as narrow from "./narrow.js";
 import * as panels from "./panels.js";
 import * as past from "./past.js";
 import * as player from "./player.js";
@@ -45,12 +47,13 @@ function header() {
 }
 
 theme.start();
+narrow.start();
 panels.start();
 guide.register();
 lessons.register();
 player.register();
 explain.register();
-for (const part of [cards, map, keys, stream, groups, past, prompt, explain, lessons]) part.start();
+for (const part of [banner, cards, map, keys, stream, groups, past, prompt, explain, lessons]) part.start();
 on(["overview", "connection"], header);
 live.start();
 panels.open("guide");

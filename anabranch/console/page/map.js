@@ -2,12 +2,15 @@
 
 import { canWrite } from "./api.js";
 import { el, find, svg } from "./dom.js";
-import { between, isCut, openDialog, start as startLinks, toggle, words, wordsOfBoth } from "./links.js";
+import { between, isCut, openDialog, start as startLinks, toggle, words, wordsOfBoth, wordsOfEach } from "./links.js";
 import { hue, on, state } from "./store.js";
 
-const DRAWN_MAX = 6;
-const WIDTH = 330;
-const HEIGHT = 172;
+// With more regions, links would cross, and their buttons would lie upon each other.
+const DRAWN_MAX = 3;
+const WIDTH = 340;
+const HEIGHT = 176;
+// Where the button of a link to the lowest of three regions stands: nearer to the upper one.
+const ASIDE = 0.42;
 
 function places(regions) {
   const count = regions.length;
@@ -17,8 +20,8 @@ function places(regions) {
     const lift = count === 3 ? 18 : 0;
     return {
       region,
-      x: WIDTH / 2 + (count === 1 ? 0 : Math.cos(angle) * 128),
-      y: HEIGHT / 2 - lift + (count === 1 ? 0 : Math.sin(angle) * (count === 2 ? 0 : 66)),
+      x: WIDTH / 2 + (count === 1 ? 0 : Math.cos(angle) * 136),
+      y: HEIGHT / 2 - lift - 2 + (count === 1 ? 0 : Math.sin(angle) * (count === 2 ? 0 : 66)),
     };
   });
 }
@@ -42,15 +45,19 @@ function control(one, other) {
   const links = between(a, b);
   const text = wordsOfBoth(a, b);
   const act = links.some(isCut) ? "heal" : "cut";
+  const place = one.y < other.y ? ASIDE : 0.5;
   const exists = links.some((link) => link && link.state !== "none" && link.state !== "unknown");
   return el("div", {
     class: "control",
-    style: { left: `${((one.x + other.x) / 2 / WIDTH) * 100}%`, top: `${((one.y + other.y) / 2 / HEIGHT) * 100}%` },
+    style: {
+      left: `${((one.x + (other.x - one.x) * place) / WIDTH) * 100}%`,
+      top: `${((one.y + (other.y - one.y) * place) / HEIGHT) * 100}%`,
+    },
   },
   el("button", {
     type: "button", class: "toggle", "data-link": `${a}-${b}`, "data-state": links.some(isCut) ? "cut" : text,
     disabled: !canWrite || !exists,
-    title: canWrite ? `${act} the link between ${a} and ${b}` : text,
+    title: `${canWrite ? `${act} the link between ${a} and ${b}. ` : ""}${wordsOfEach(a, b)}`,
     "aria-label": `Link ${a} – ${b} is ${text}: ${act} it`,
     onclick: () => toggle(a, b),
   }, text),

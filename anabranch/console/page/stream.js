@@ -2,7 +2,7 @@
 // river that readers of the region see. All views share the rows, so differences stand side by side.
 
 import { barsOf, WORDS } from "./bars.js";
-import { clock, counted, el, find, own, shortKey } from "./dom.js";
+import { clock, counted, el, find, own, shortKey, timeOf } from "./dom.js";
 import * as explain from "./explain.js";
 import { hue, nameOf, on, set, shownViews, state } from "./store.js";
 
@@ -78,7 +78,7 @@ function riverCell(row, view, isAlone) {
     removed: () => [el("s", {}, el("span", { class: "fields" }, pairs(row))),
       el("span", { class: "why", title: here.by ?? "" }, remover(here.by, isAlone))],
     absent: () => [el("span", { class: "why" }, isAlone ? `not here yet: ${origin} has it` : "not here yet")],
-    unknown: () => [el("span", { class: "why" }, "not known")],
+    unknown: () => [el("span", { class: "unsure" }, "not known")],
   }[here.state]();
   const dot = row.dot.join(":");
   const isCurrent = current?.dot === dot && current.view === view.name;
@@ -101,7 +101,7 @@ function head(view, shown) {
   ].filter(Boolean);
   return el("th", { scope: "colgroup", colspan: lanes.length + 1, class: `viewhead hue-${hue(view.region_id)}` },
     el("span", { class: "viewname" }, view.name), " ",
-    el("span", { class: "note" }, view.error ? view.error : parts.join(" · ")));
+    el("span", { class: "note", title: view.error }, view.error ? "does not answer" : parts.join(" · ")));
 }
 
 function headings(shown, views) {
@@ -123,7 +123,9 @@ function rowOf(row, index, views, lanes, bars) {
     ...lanes.map((lane) => laneCell(row, lane, view, bars.get(view.name)[index].get(lane))),
     riverCell(row, view, views.length === 1),
   ]);
-  const id = el("th", { scope: "row", class: `id hue-${hue(row.dot[0])}` }, el(isGone(row) ? "s" : "span", {}, el("code", {}, row.id)));
+  const time = timeOf(row.id);
+  const id = el("th", { scope: "row", class: `id hue-${hue(row.dot[0])}`, title: time ? `${row.id}: ${time}` : row.id },
+    el(isGone(row) ? "s" : "span", {}, el("code", {}, row.id)), time ? el("time", {}, time) : null);
   const isFresh = known.size > 0 && !former;
   return [at, [signature, el("tr", { class: isFresh ? "fresh" : former ? "changed" : null, "data-row": at }, id, cells)]];
 }
