@@ -329,8 +329,8 @@ def test_what_a_region_pushed_out_of_a_third_wins_there() -> None:
 def test_the_pairs_of_a_clock_that_is_ahead_grow_old_too() -> None:
     """S9.3: a pair is no younger than its arrival, whatever time its adder recorded.
 
-    eu's clock is an hour ahead. Its pair counted as the newest for an hour, so the pair of ap, which
-    came later, was pushed out at once, and a retry of it stood twice.
+    eu's clock is an hour ahead. Its pair counted as the newest for an hour, so the pair of ap,
+    which came later, was pushed out at once, and a retry of it stood twice.
     """
     us, eu, ap = cluster(3, stream_idmp_maxsize="2")
     eu.at(3_600_000)
