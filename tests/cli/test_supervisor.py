@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from anabranch.cli.addresses import RegionAddress
+from anabranch.cli.errors import GivenUp
 from anabranch.cli.supervisor import Console, RegionProcess, Supervisor
 from tests.support.processes import eventually
 
@@ -150,3 +151,14 @@ def test_a_signal_during_a_pause_ends_the_watch(tmp_path: Path) -> None:
     watching._revive(one)
     watching.stopping = 1
     assert watching._watch() == 1
+
+
+def test_a_region_that_errors_have_ended_too_often_stays_down(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A start of it would end at the same row of its log, and so on for ever (S13.10)."""
+    one = process(tmp_path, GivenUp.exit_code)
+    one.start()
+    end(one)
+    assert Supervisor([one], Path("d"), None)._watch() == 1
+    assert one.restart_at_s is None and "region eu stays down" in capfd.readouterr().err
