@@ -156,6 +156,7 @@ class Region:
         finally:
             if self._end_process is not None:
                 self._end_process()
+        self.server.drop()
         self.stop_wanted.set()
         self._has_stopped.set()
 

@@ -121,9 +121,13 @@ class ClientTransport:
                 self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
-        """Ends the process. Nothing of this client reaches the region any more."""
-        self._connection = None
+        """Ends the process, because a call of the connection has raised `error`."""
         self._server.region.fail(error)
+        self.drop()
+
+    def drop(self) -> None:
+        """Closes the socket. Nothing of this client reaches the region any more."""
+        self._connection = None
         if self._transport is not None:
             self._transport.abort()
 
@@ -201,6 +205,14 @@ class Server:
             transport = self.transports.get(connection)
             if transport is not None:
                 transport.perform()
+
+    def drop(self) -> None:
+        """Closes all sockets at once, because the region has failed."""
+        self.stop_listening()
+        transports = list(self.transports.values())
+        self.transports.clear()
+        for transport in transports:
+            transport.drop()
 
     def stop_listening(self) -> None:
         """Accepts no more clients. Open connections stay open."""
