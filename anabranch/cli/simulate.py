@@ -78,6 +78,10 @@ RestoresOption = Annotated[
         help="A mesh in which every second fault restores a backup without telling the region.",
     ),
 ]
+_Errors = Annotated[
+    bool,
+    typer.Option("--errors", help="Errors break off steps of regions, with and without faults."),
+]
 _Failed = Annotated[
     bool, typer.Option("--failed", help="Run every seed that failed once (sim/seeds/failed.txt).")
 ]
@@ -145,6 +149,7 @@ def simulate(
     svg_key: SvgKeyOption = None,
     svg_time: SvgTimeOption = None,
     restores: RestoresOption = False,
+    errors: _Errors = False,
     failed: _Failed = False,
     hashes: _Hashes = None,
 ) -> None:
@@ -163,7 +168,7 @@ def simulate(
     from anabranch.sim.seeds import SeedsError, in_range
     from anabranch.sim.sweep import Task
 
-    task = Task(regions, ops, None if faults is None else kinds(faults), restores)
+    task = Task(regions, ops, None if faults is None else kinds(faults), restores, errors)
     console = coloured()
     if replay is not None:
         raise typer.Exit(_replay(task, replay, console, svg, svg_key, svg_time))
