@@ -189,11 +189,16 @@ def simulate(
         range(first, end) if end is not None else count(first), end and end - first, asked, console
     )
     if json_file is not None:
-        try:
-            write_whole(json_file, (json.dumps(tally.as_json(), indent=1) + "\n").encode())
-        except OSError as error:
-            raise CliError(f"{json_file} cannot be written: {error.strerror}") from error
+        _write_json(json_file, tally.as_json())
     raise typer.Exit(1 if tally.failed else 0)
+
+
+def _write_json(file: Path, sums: object) -> None:
+    """Writes the sums of a sweep; CliError if that fails."""
+    try:
+        write_whole(file, (json.dumps(sums, indent=1) + "\n").encode())
+    except OSError as error:
+        raise CliError(f"{file} cannot be written: {error.strerror}") from error
 
 
 def _check_seeds(seeds: str, replay: Optional[int], failed: bool) -> None:

@@ -2,9 +2,9 @@
 
 It runs the seeds that failed once, seeds that the commit chooses (so every commit explores other
 seeds), a fifth as many with backups restored without `--restored`, in meshes of three and of four
-regions (S13.6), a fifth as many with errors that break off steps (S13.10), and some seeds in several processes. The latter (50 by default) must leave equal
-traces in each process: under different hash seeds, and in the interpreted and the compiled build if
-both are there.
+regions (S13.6), a fifth as many with errors that break off steps (S13.10), and some seeds in
+several processes. The latter (50 by default) must leave equal traces in each process: under
+different hash seeds, and in the interpreted and the compiled build if both are there.
 """
 
 from __future__ import annotations

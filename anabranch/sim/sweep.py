@@ -37,8 +37,8 @@ T = TypeVar("T")
 class Task:
     """The way to run a seed.
 
-    `faults`: the kinds allowed; None: all. `restores` and `errors`: see `draw_plan`. `judges`: None:
-    all.
+    `faults`: the kinds allowed; None: all. `restores`, `errors`: see `draw_plan`. `judges`: None is
+    all of them.
     """
 
     regions: int = 3

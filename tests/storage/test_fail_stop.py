@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -108,8 +109,8 @@ def test_another_place_another_release_or_an_hour_begin_anew(
     with monkeypatch.context() as patch:
         patch.setattr(failed_ends, "_release", lambda: "another:")
         assert FailedEnds(tmp_path).refusal() == ""
-    now_s = failed_ends.time.time()
-    monkeypatch.setattr(failed_ends.time, "time", lambda: now_s + 3601)
+    now_s = time.time()
+    monkeypatch.setattr(time, "time", lambda: now_s + 3601)
     assert end({1: 12}) == "" and FailedEnds(tmp_path).total == 7
 
 

@@ -10,6 +10,7 @@ Calls that judges and taps make during a step do not count.
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -81,6 +82,9 @@ class Plant:
         """Whether the product makes this call, on its own behalf."""
         name = frame.f_code.co_filename
         if not _is_product(name) or self._part not in name:
+            return False
+        if frame.f_code.co_flags & inspect.CO_GENERATOR:
+            # Python also enters a generator to close it, and drops an error that is raised there.
             return False
         below = frame
         caller: Optional[FrameType] = frame.f_back

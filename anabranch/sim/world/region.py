@@ -155,7 +155,6 @@ class SimulatedRegion:
         environment = self.environment
         how = self.restart.how
         self.disk.revive()
-        config = self._config()
         told = self.process.files.told if self.process is not None else 0
         self.starts += 1
         process = SimulatedProcess(
@@ -184,7 +183,7 @@ class SimulatedRegion:
             index_bytes=400 if is_small else 1 << 20,
         )
         try:
-            process.start(config, limits)
+            process.start(self._config(), limits)
         except StorageError as error:
             process.files.opener.close()
             self.process = process
