@@ -35,7 +35,7 @@ _DataOption = Annotated[
 def check(directory: _Directory) -> None:
     """Read a stopped region's data directory whole, and compare it with its checksums.
 
-    No data is changed. Exits with 1 if anything is damaged, and says what.
+    No data is changed. Exits with 1 if anything is damaged or the log has a gap, and says what.
     """
     with locked(_of_a_region(directory)):
         found = _run_inspect(directory)
@@ -43,6 +43,12 @@ def check(directory: _Directory) -> None:
         raise CliError(
             "\n  ".join([f"{directory} is damaged:", *found.findings])
             + f"\n`anabranch repair {directory}` rebuilds the region from the other regions"
+        )
+    if found.gaps:
+        raise CliError(
+            "\n  ".join([f"the log in {directory} has gaps:", *found.gaps])
+            + "\nNothing else is wrong. The region can be served: other regions that lack these"
+            " effects get a snapshot. Please report it with the region's logs."
         )
     print(f"{directory} is sound: {_described(found)}")
     if found.repaired is not None:

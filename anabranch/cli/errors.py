@@ -19,6 +19,18 @@ class UsageError(CliError):
     exit_code = 2
 
 
+class EndedByError(CliError):
+    """Ends `serve` with exit code 70: an error of the region itself. It may be started again."""
+
+    exit_code = 70
+
+
+class GivenUp(CliError):
+    """Ends `serve` with exit code 3: errors have ended it too often at one place of its log."""
+
+    exit_code = 3
+
+
 class Unreachable(CliError):
     """A region does not answer."""
 

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final, Optional
 
 import typer
 
-from anabranch.cli.errors import CliError, UsageError
+from anabranch.cli.errors import CliError, EndedByError, GivenUp, UsageError
 from anabranch.cli.ports import listen_error
 from anabranch.region.config import ALIASES, FLAGS, IDENTITY, RegionConfig, load
 from anabranch.region.engine import settings
@@ -175,14 +175,14 @@ def _check_ports(config: RegionConfig) -> None:
 
 
 def _run(config: RegionConfig) -> None:
-    # What is imported from here on lives as long as the process. `process.run` looks for garbage
+    # What is imported from here on lives as long as the process. `serving.run` looks for garbage
     # again once the region is made.
     gc.disable()
 
     import uvloop
 
     from anabranch.region.engine.errors import Damaged, StorageError
-    from anabranch.region.live import process
+    from anabranch.region.live.failed_ends import NotStartedAgain, RegionFailed, StepFailed
 
     stop = _Stop()
     sys.setswitchinterval(_SWITCH_S)
@@ -196,7 +196,11 @@ def _run(config: RegionConfig) -> None:
             f" `anabranch check {config.data}` reads all of them; `anabranch repair {config.data}`"
             " rebuilds the region from the other regions."
         ) from None
-    except (StorageError, process.RegionFailed) as error:
+    except NotStartedAgain as error:
+        raise GivenUp(f"{config.name}: {error}") from None
+    except StepFailed as error:
+        raise EndedByError(f"{config.name}: {error}") from None
+    except (StorageError, RegionFailed) as error:
         raise CliError(f"{config.name}: {error}") from None
     except OSError as error:
         raise CliError(f"{config.name}: {error.strerror or error}") from None
@@ -208,14 +212,23 @@ def _run(config: RegionConfig) -> None:
 
 def _region(config: RegionConfig) -> Coroutine[Any, Any, None]:
     """The region's run; with `crdt-tape-max-bytes` its calls go to tapes."""
-    from anabranch.region.live import process
+    from anabranch.region.live import serving
 
     bytes_max = config.settings.integer("crdt-tape-max-bytes")
     if bytes_max == 0:
-        return process.run(config)
+        return serving.run(config, end_process=_end_at_once)
     from anabranch.sim.tapes.writing import make_engine_for
 
-    return process.run(config, make_engine_for(config.data, bytes_max))
+    make_engine = make_engine_for(config.data, bytes_max)
+    return serving.run(config, make_engine, _end_at_once)
+
+
+def _end_at_once() -> None:
+    """Ends the process as a kill would: nothing that may be wrong is written or sent (S13.10)."""
+    try:
+        logging.shutdown()
+    finally:
+        os._exit(EndedByError.exit_code)
 
 
 class _Stop:

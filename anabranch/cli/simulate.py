@@ -78,6 +78,10 @@ RestoresOption = Annotated[
         help="A mesh in which every second fault restores a backup without telling the region.",
     ),
 ]
+_Errors = Annotated[
+    bool,
+    typer.Option("--errors", help="Errors break off steps of regions, with and without faults."),
+]
 _Failed = Annotated[
     bool, typer.Option("--failed", help="Run every seed that failed once (sim/seeds/failed.txt).")
 ]
@@ -145,6 +149,7 @@ def simulate(
     svg_key: SvgKeyOption = None,
     svg_time: SvgTimeOption = None,
     restores: RestoresOption = False,
+    errors: _Errors = False,
     failed: _Failed = False,
     hashes: _Hashes = None,
 ) -> None:
@@ -163,7 +168,7 @@ def simulate(
     from anabranch.sim.seeds import SeedsError, in_range
     from anabranch.sim.sweep import Task
 
-    task = Task(regions, ops, None if faults is None else kinds(faults), restores)
+    task = Task(regions, ops, None if faults is None else kinds(faults), restores, errors)
     console = coloured()
     if replay is not None:
         raise typer.Exit(_replay(task, replay, console, svg, svg_key, svg_time))
@@ -184,11 +189,16 @@ def simulate(
         range(first, end) if end is not None else count(first), end and end - first, asked, console
     )
     if json_file is not None:
-        try:
-            write_whole(json_file, (json.dumps(tally.as_json(), indent=1) + "\n").encode())
-        except OSError as error:
-            raise CliError(f"{json_file} cannot be written: {error.strerror}") from error
+        _write_json(json_file, tally.as_json())
     raise typer.Exit(1 if tally.failed else 0)
+
+
+def _write_json(file: Path, sums: object) -> None:
+    """Writes the sums of a sweep; CliError if that fails."""
+    try:
+        write_whole(file, (json.dumps(sums, indent=1) + "\n").encode())
+    except OSError as error:
+        raise CliError(f"{file} cannot be written: {error.strerror}") from error
 
 
 def _check_seeds(seeds: str, replay: Optional[int], failed: bool) -> None:

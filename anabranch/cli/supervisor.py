@@ -2,7 +2,8 @@
 
 A region that dies is started again after a pause. The pause doubles with each death, from
 `RESTART_MIN_S` to `RESTART_MAX_S`, and begins anew once the region has run for `RESTART_RESET_S`. A
-region that ended with code 0 was told to (SHUTDOWN, SIGTERM), and stays down.
+region that ended with code 0 was told to (SHUTDOWN, SIGTERM), and stays down. So does one that
+errors have ended too often at one place of its log (`GivenUp`, S13.10).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 
 from anabranch import build
 from anabranch.cli.addresses import RegionAddress
-from anabranch.cli.errors import CliError, WrongPassword
+from anabranch.cli.errors import CliError, GivenUp, WrongPassword
 from anabranch.cli.greeting import greeting
 from anabranch.cli.lost import is_lost
 from anabranch.cluster.processes import end_all, last_lines, spawn
@@ -44,7 +45,7 @@ class Process:
         # The next pause before a restart, and the time of the restart while one is planned.
         self.pause_s = RESTART_MIN_S
         self.restart_at_s: float | None = None
-        # The region ended because it was told to.
+        # The region ended because it was told to, or a start is of no use: it stays down.
         self.is_shut_down = False
 
     def start(self) -> None:
@@ -248,7 +249,7 @@ class Supervisor:
                 self._revive(process)
             if all(process.is_shut_down for process in self.processes):
                 print("anabranch: no region runs any more", file=sys.stderr)
-                return 0
+                break
             time.sleep(POLL_S)
         down = [process for process in self.processes if process.ended() not in (None, 0)]
         return 1 if down else 0
@@ -267,6 +268,9 @@ class Supervisor:
                 f"{process.name} was told to end (SHUTDOWN or SIGTERM), and stays down until"
                 " `anabranch up` is started again"
             )
+        elif process.ended() == GivenUp.exit_code:
+            process.is_shut_down = True
+            self._report(f"{process.end_report()}\n{process.name} stays down.")
         else:
             pause_s = process.plan_restart()
             report = (

@@ -90,17 +90,26 @@ _APART: Final = frozenset({"reset in a snapshot", "death in a checkpoint", "read
 FORGOTTEN_RESTORE: Final = "forgotten restore"
 
 
+# An error that breaks off a step (S13.10); only the argument `errors` draws it.
+ERROR_IN_A_STEP: Final = "error in a step"
+# The share of the plans with such errors that have no other fault.
+_ERRORS_ALONE: Final = 0.3
+_ERRORS_MAX: Final = 4
+
+
 def draw_plan(
     seed: int,
     regions: int = 3,
     ops: int = 300,
     faults: Optional[Collection[str]] = None,
     restores: bool = False,
+    errors: bool = False,
 ) -> Plan:
     """The plan of a seed.
 
     `faults`: the kinds allowed; None: all. ValueError for a kind that does not exist. `restores`:
-    all regions dial each other, and every second fault is a forgotten restore (S13.6).
+    all regions dial each other, and every second fault is a forgotten restore (S13.6). `errors`:
+    errors break off steps (S13.10).
     """
     unknown = sorted(set(faults or ()) - set(FAULTS))
     if unknown:
@@ -132,9 +141,29 @@ def draw_plan(
         traits=frozenset({"encoded"} if draw.random() < 0.15 else ()),
     )
     plan = _with_pipelines(plan)
-    if not restores:
-        return plan
-    return _with_restores(plan, faults is None or "cut" in faults)
+    if restores:
+        plan = _with_restores(plan, faults is None or "cut" in faults)
+    return _with_errors(plan) if errors else plan
+
+
+def _with_errors(plan: Plan) -> Plan:
+    """The plan with errors in steps, at times without its other faults.
+
+    A generator of its own draws this, so that plans without errors do not depend on it.
+    """
+    draw = Random((plan.seed << 16) + 6)
+    kept = plan.intents() if draw.random() < _ERRORS_ALONE else plan.steps
+    found = [
+        Fault(
+            draw.randrange(plan.load_ms),
+            ERROR_IN_A_STEP,
+            (draw.choice(plan.regions),),
+            draw.choice([1, 20, 200]),
+            draw.getrandbits(32),
+        )
+        for _ in range(draw.randint(1, _ERRORS_MAX))
+    ]
+    return plan.with_steps(tuple(sorted((*kept, *found), key=lambda step: step.at_ms)))
 
 
 def _with_restores(plan: Plan, may_cut: bool) -> Plan:

@@ -121,6 +121,8 @@ def options_of(task: Task) -> str:
         words.append(f' --faults "{",".join(task.faults) or "none"}"')
     if task.restores:
         words.append(" --restores")
+    if task.errors:
+        words.append(" --errors")
     return "".join(words)
 
 

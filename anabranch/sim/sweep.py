@@ -37,18 +37,20 @@ T = TypeVar("T")
 class Task:
     """The way to run a seed.
 
-    `faults`: the kinds allowed; None: all. `restores`: see `draw_plan`. `judges`: None: all.
+    `faults`: the kinds allowed; None: all. `restores`, `errors`: see `draw_plan`. `judges`: None is
+    all of them.
     """
 
     regions: int = 3
     ops: int = 300
     faults: Optional[tuple[str, ...]] = None
     restores: bool = False
+    errors: bool = False
     judges: Optional[tuple[type[Checker], ...]] = None
 
     def plan(self, seed: int) -> Plan:
         """The plan that the seed draws."""
-        return draw_plan(seed, self.regions, self.ops, self.faults, self.restores)
+        return draw_plan(seed, self.regions, self.ops, self.faults, self.restores, self.errors)
 
     def judged_by(self) -> tuple[type[Checker], ...]:
         """The judges given, or all judges."""

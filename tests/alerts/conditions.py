@@ -203,7 +203,7 @@ def gaps(world: World) -> Iterator[Labels]:
 
 
 def internal_error(world: World) -> Iterator[Labels]:
-    """Made up: no command is known that fails by a bug."""
+    """Made up: no command is known that ends a region."""
     world.made_up.set_fact("internal_errors", 1)
     yield {"region": MADE_UP}
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from anabranch.cli.addresses import RegionAddress
+from anabranch.cli.errors import GivenUp
 from anabranch.cli.supervisor import Console, RegionProcess, Supervisor
 from tests.support.processes import eventually
 
@@ -63,7 +64,7 @@ def revive(one: RegionProcess, clock: Clock, pause_s: float) -> None:
 def test_the_pause_doubles_and_begins_anew_after_a_minute(
     tmp_path: Path, clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    one = process(tmp_path, 3)
+    one = process(tmp_path, 4)
     one.start()
     for pause_s in (1, 2, 4, 8, 16, 30, 30):
         end(one)
@@ -76,11 +77,11 @@ def test_the_pause_doubles_and_begins_anew_after_a_minute(
     revive(one, clock, 1)
     end(one)
     told = capsys.readouterr().err
-    assert "region eu ended with code 3; the end of" in told
+    assert "region eu ended with code 4; the end of" in told
     assert "eu is started again in 1 s; the pause doubles each time, up to 30 s." in told
-    assert "region eu ended with code 3 again (see" in told and "in 16 s" in told
+    assert "region eu ended with code 4 again (see" in told and "in 16 s" in told
     # The log is shown for the first death of a series only.
-    assert told.count("eu | ") >= 2 and told.count("ended with code 3; the end of") == 2
+    assert told.count("eu | ") >= 2 and told.count("ended with code 4; the end of") == 2
 
 
 def test_a_process_that_ends_without_an_error_stays_down(tmp_path: Path, clock: Clock) -> None:
@@ -98,7 +99,7 @@ def test_a_process_that_ends_without_an_error_stays_down(tmp_path: Path, clock: 
 def test_a_console_that_dies_is_started_again_and_ends_no_region(
     tmp_path: Path, clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    line = [sys.executable, "-c", "import sys; sys.exit(3)"]
+    line = [sys.executable, "-c", "import sys; sys.exit(4)"]
     page = Console("http://127.0.0.1:1", line, tmp_path / "console.log")
     page.start()
     eventually(lambda: page.ended() is not None, 60, "the end of the console")
@@ -106,7 +107,7 @@ def test_a_console_that_dies_is_started_again_and_ends_no_region(
     watching._revive(page)
     assert page.restart_at_s == clock.now_s + 1
     told = capsys.readouterr().err
-    assert "the console ended with code 3" in told and "The regions go on." in told
+    assert "the console ended with code 4" in told and "The regions go on." in told
 
 
 def answering(called_by: str, links: dict[str, tuple[str, bool]]) -> AbstractContextManager[Any]:
@@ -150,3 +151,14 @@ def test_a_signal_during_a_pause_ends_the_watch(tmp_path: Path) -> None:
     watching._revive(one)
     watching.stopping = 1
     assert watching._watch() == 1
+
+
+def test_a_region_that_errors_have_ended_too_often_stays_down(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A start of it would end at the same row of its log, and so on for ever (S13.10)."""
+    one = process(tmp_path, GivenUp.exit_code)
+    one.start()
+    end(one)
+    assert Supervisor([one], Path("d"), None)._watch() == 1
+    assert one.restart_at_s is None and "region eu stays down" in capfd.readouterr().err

@@ -82,8 +82,9 @@ def test_unit_sets_the_data_directory_and_leaves_the_rest_to_the_file() -> None:
     assert "StateDirectory=anabranch/%i" in text
     assert "LoadCredential=%i.toml:/etc/anabranch/%i.toml" in text
     assert "serve --config ${CREDENTIALS_DIRECTORY}/%i.toml" in text
-    # Exit code 2 is a mistake in the configuration (`UsageError`).
-    assert "RestartPreventExitStatus=2" in text
+    # Exit code 2 is a mistake in the configuration (`UsageError`), 3 an error that came back at one
+    # place of the log (`GivenUp`).
+    assert "RestartPreventExitStatus=2 3\n" in text
     named = {"cluster", "members", "name", "resp", "sync", "http", "data"}
     assert named < set(IDENTITY)
 

@@ -114,6 +114,7 @@ class StubRegion:
         self.engine = StubEngine()
         self.settings = Settings(values)
         self.steps = 0
+        self.failures: list[BaseException] = []
         self.clients = Clients(self.engine, SystemClock(), self.settings)
         self.server = Server(self)
 
@@ -126,6 +127,9 @@ class StubRegion:
 
     def stepped(self) -> None:
         self.steps += 1
+
+    def fail(self, error: BaseException) -> None:
+        self.failures.append(error)
 
     def perform(self) -> None:
         self.server.perform(self.clients.take_touched())

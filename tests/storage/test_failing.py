@@ -28,7 +28,9 @@ from anabranch.region.engine.replies import ErrorReply
 from anabranch.region.live import process, process_facts, starting
 from anabranch.region.live.data_files import DataFiles
 from anabranch.region.live.database import FILE_NAME, Database, Written
-from anabranch.region.live.process import Region, RegionFailed, run
+from anabranch.region.live.failed_ends import RegionFailed
+from anabranch.region.live.process import Region
+from anabranch.region.live.serving import run
 from anabranch.region.live.sql_connections import LiveConnector
 from anabranch.region.live.sql_thread import SqlThread
 from anabranch.region.live.system_clock import SystemClock

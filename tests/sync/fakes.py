@@ -199,6 +199,7 @@ class FakeEngine:
         self.start_answers: list[tuple[int, StartAnswer]] = []
         self.states: dict[int, tuple[str, str]] = {}
         self.refusals: list[str] = []
+        self.gaps = 0
         self.lost_by: list[int] = []
         self.receivers: set[int] = set()
         self.peers_hold: dict[int, dict[int, int]] = {}
@@ -354,6 +355,9 @@ class FakeEngine:
 
     def refused(self, reason: str) -> None:
         self.refusals.append(reason)
+
+    def log_has_gap(self) -> None:
+        self.gaps += 1
 
     def take_requests(self) -> list[FakeLinkRequest]:
         requests, self.requests = self.requests, []

@@ -53,6 +53,7 @@ class LiveRegion:
         self.engine = engine
         self.driver = FakeDriver(engine, settings, peers, Clock())
         self.manager: Optional[SyncManager] = None
+        self.failures: list[BaseException] = []
         self._planned = False
         self._ticker: Optional[asyncio.TimerHandle] = None
 
@@ -68,6 +69,9 @@ class LiveRegion:
         if self.manager is not None:
             manager, self.manager = self.manager, None
             await manager.stop()
+
+    def fail(self, error: BaseException) -> None:
+        self.failures.append(error)
 
     def stepped(self) -> None:
         if not self._planned:
@@ -171,6 +175,22 @@ def same(cluster: Cluster, vector: dict[int, int]) -> bool:
 def test_fakes_are_what_the_manager_expects() -> None:
     region: ServedRegion = LiveRegion(FakeEngine(1, {1: "us"}), Settings())
     assert region.driver.compression() == "zstd"
+
+
+async def test_an_error_of_the_driver_ends_the_region() -> None:
+    """The link alone used to end, and the region went on with what the call had half done."""
+
+    def breaks(*_: object) -> None:
+        raise MemoryError
+
+    async with running(Cluster(PAIR)) as cluster:
+        await until(lambda: all(one.state == "up" for one in cluster.hub(1).links.values()))
+        region = cluster.regions[1]
+        region.driver.received = breaks  # type: ignore[method-assign, assignment]
+        cluster.regions[2].write("here")
+        await until(lambda: bool(region.failures))
+        assert isinstance(region.failures[0], MemoryError)
+    assert len(region.failures) == 1, "the driver is not called again"
 
 
 async def test_three_regions_in_a_mesh() -> None:

@@ -293,12 +293,15 @@ def test_a_batch_is_bounded_and_a_larger_block_is_cut() -> None:
     ]
 
 
-def test_a_gap_in_the_log_is_refused_never_shipped() -> None:
+def test_a_gap_in_the_log_is_never_shipped() -> None:
+    """The peer is told of effects that are in no block, so that it asks for a snapshot."""
     sender = open_sender()
-    feed(sender, block(1, 2))
-    with pytest.raises(m.LinkRefused) as caught:
-        sender.next_message()
-    assert caught.value.reason == "gap"
+    feed(sender, block(1, 1))
+    assert isinstance(sender.next_message(), m.Batch)
+    feed(sender, block(1, 4))
+    assert sender.next_message() == m.HoldingBack(True, {1: 3})
+    assert sender.take_gap() == (1, 2, 3) and sender.take_gap() is None
+    assert sender.next_message() is None
 
 
 def test_a_peer_that_stands_within_a_block_has_another_history() -> None:

@@ -47,7 +47,6 @@ class ClientCounters:
         self.net_input_bytes = 0
         self.net_output_bytes = 0
         self.protocol_errors = 0
-        self.internal_errors = 0
         self.query_limit_disconnections = 0
         self.output_limit_disconnections = 0
         self.idle_disconnections = 0

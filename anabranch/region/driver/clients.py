@@ -138,6 +138,5 @@ class Clients:
             "client_output_buffer_limit_disconnections": counters.output_limit_disconnections,
             "idle_client_disconnections": counters.idle_disconnections,
             "protocol_errors": counters.protocol_errors,
-            "internal_errors": counters.internal_errors,
             "replies_awaiting_commit": len(self._share.held),
         }

@@ -85,6 +85,9 @@ class CommandExecution:
 
     After a turn, `reflects` says whether a reply depends on data that must be on disk before it
     leaves (S13.2), and `closes` whether the connection executes no more commands and closes.
+
+    An error of a client is a reply. Any other exception passes through, and the caller ends the
+    process: a command that broke off may have changed memory and not the log (S13.10).
     """
 
     def __init__(
@@ -171,14 +174,6 @@ class CommandExecution:
                 log.warning(text, session.address, more)
             self._counters.protocol_errors += 1
             out.append(encode_error("ERR " + error.text))
-        except Exception:
-            # A bug of the region, not an error of the client. The connection is closed, INFO counts
-            # the error, and the region continues.
-            if (more := self._line("internal error")) is not None:
-                text = "a command of client %s failed with an internal error%s"
-                log.exception(text, session.address, more)
-            self._counters.internal_errors += 1
-            out.append(encode_error("ERR internal error; the connection is closed"))
         self.closes = True
         return False
 

@@ -15,3 +15,11 @@ class Damaged(StorageError):
 
     The contents are not used. They come back from the other regions, or from a backup.
     """
+
+
+class ReplayFailed(Exception):
+    """The program cannot replay a sound row of the log (S13.10). `row`: its position."""
+
+    def __init__(self, row: int, error: Exception) -> None:
+        super().__init__(f"{type(error).__name__} {error}".rstrip())
+        self.row = row

@@ -207,24 +207,29 @@ class Journal:
         )
 
     def cut_block(self) -> None:
-        """Makes a row of the open block, and one of the local records made while it was open."""
+        """Makes a row of the open block, and one of the local records made while it was open.
+
+        The block stays open until its row is made: effects that the vector counts are at any
+        moment in the open block or in a row (S13.10).
+        """
         keyspace = self.keyspace
         writer = self.writer
         if writer is not None:
             writer.end_run()
             body = writer.body()
             chain = chain_after(keyspace.chain(keyspace.region_id), body)
-            keyspace.chains[keyspace.region_id] = chain
             block = Block(writer.origin, writer.first, writer.last, body, chain)
             row = BlockRow(self.position + 1, self.clock.now_ms, block, 0, writer.named)
             self._push(row, len(body))
+            keyspace.chains[keyspace.region_id] = chain
             self.writer = None
         if len(self._records):
             records = self._records.getvalue()
-            named, self._in_records = self._in_records, Named()
-            self._records = BytesWriter()
             clock_ms = self.clock.now_ms
-            self._push(RecordsRow(self.position + 1, clock_ms, records, named), len(records))
+            row_of_records = RecordsRow(self.position + 1, clock_ms, records, self._in_records)
+            emptied = (BytesWriter(), Named())
+            self._push(row_of_records, len(records))
+            self._records, self._in_records = emptied
 
     def push_merged(self, block: Block, source: int, effects: list[Effect]) -> None:
         """Makes a row of a peer's block, unchanged. The caller applies the block's effects."""
@@ -244,10 +249,10 @@ class Journal:
         self._push(ClockRow(self.position + 1, self.clock.now_ms), 0)
 
     def _push(self, row: LogRow, size: int) -> None:
+        self.rows.append(row)
         self.position = row.position
         self.keyspace.position = row.position
         self.bytes += size + _ROW_OVERHEAD_BYTES
-        self.rows.append(row)
 
     def take_commit(self) -> Optional[Commit]:
         """A commit of all rows and of the open block; None if there is nothing to commit."""

@@ -57,6 +57,10 @@ class LinkCalls:
         self.state.replication.gaps += reason == "gap"
         self.state.replication.forks += reason == "forked"
 
+    def log_has_gap(self) -> None:
+        """Effects are missing in the midst of this region's log (S13.10); counts the alarm."""
+        self.state.replication.gaps += 1
+
     def has_requests(self) -> bool:
         """Whether `take_requests` has requests. Cheap, because it runs for each message."""
         return bool(self.state.outbox.link_requests)

@@ -2,8 +2,10 @@
 
 Reading order:
 
+- `serving`: the run of a region, from the start on its files to its end.
 - `process`: the asyncio process that performs the work of the driver.
 - `starting`: the load from disk that makes a driver.
+- `failed_ends`: ends by errors of the region itself, and how often one place may end it.
 - `server`: the client sockets on asyncio.
 - `http`: the HTTP server of /metrics, /health and /ready.
 - `database`: what a region asks of SQLite.

@@ -310,6 +310,22 @@ class Database:
             raise storage_error(f"cannot read {self.path}", error) from error
         return blocks, last
 
+    async def gaps(self) -> list[log.Gap]:
+        """The effects that are in no block of the log, although later ones are.
+
+        Raises:
+            Damaged: The row of a joined snapshot is damaged.
+            StorageError: The file cannot be read.
+        """
+        try:
+            jumps = await self._read(log.JUMPS, ())
+            rows = [log.read_row(columns) for columns in await self._read(log.SNAPSHOTS, ())]
+        except Malformed as error:
+            raise Damaged(f"a row of the log is damaged: {error}") from error
+        except sqlite3.Error as error:
+            raise storage_error(f"cannot read {self.path}", error) from error
+        return log.gaps(jumps, [row for row in rows if isinstance(row, SnapshotRow)])
+
     # -- writing
 
     async def write(self, statements: Sequence[schema.Statement]) -> None:

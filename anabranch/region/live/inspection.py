@@ -49,11 +49,13 @@ class Inspection:
     `name` and `cluster` are those of the region, empty if they could not be read. `members` are
     the names of the members that are not lost. `repaired` is set if `set_aside` has made the
     database and the region has not started since: the blocks that wait in its salvage, and the
-    highest counter of its own effects in them.
+    highest counter of its own effects in them. `gaps` say which effects are in no row of the log,
+    although later ones are: the region can be served, and other regions get a snapshot (S13.10).
     """
 
     def __init__(self) -> None:
         self.findings: list[str] = []
+        self.gaps: list[str] = []
         self.name = ""
         self.cluster = ""
         self.members: list[str] = []
@@ -121,6 +123,12 @@ async def _read_all(database: Database, inspection: Inspection) -> None:
     inspection.position = stored.position
     inspection.keys = len(stored.keyspace.keys)
     inspection.entries = sum(stream.length() for stream in stored.keyspace.keys.values())
+    names = {member.region_id: member.name for member in members}
+    for gap in (await database.gaps())[:_FINDINGS_MAX]:
+        inspection.gaps.append(
+            f"the effects {gap.first} to {gap.last} of {names.get(gap.origin, gap.origin)} before"
+            f" row {gap.position} of the log are in no row"
+        )
     # Every start writes a life. A backup has one, and a database that was rebuilt has none.
     if stored.number("restored") and not stored.number("life"):
         inspection.repaired = Salvaged()

@@ -8,7 +8,6 @@ for all events of the current iteration of the event loop.
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import time
 from collections.abc import Callable, Coroutine
@@ -20,20 +19,15 @@ from anabranch.region.config import RegionConfig
 from anabranch.region.driver.client_connection import ClientConnection
 from anabranch.region.driver.driver import Driver
 from anabranch.region.driver.work import DiskTransaction, LogRead, Work
-from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.errors import Damaged, StorageError
 from anabranch.region.engine.figures.figure import Metric
 from anabranch.region.engine.figures.health import health, readiness
 from anabranch.region.engine.figures.table import figures
 from anabranch.region.engine.settings import Settings
-from anabranch.region.engine.state import EngineState
-from anabranch.region.live import process_facts, starting
-from anabranch.region.live.data_files import DataFiles, write_problem
-from anabranch.region.live.database import FILE_NAME, Database
+from anabranch.region.live import process_facts
+from anabranch.region.live.database import Database
+from anabranch.region.live.failed_ends import FailedEnds
 from anabranch.region.live.server import Server
-from anabranch.region.live.sql_errors import cannot_write
-from anabranch.region.live.stored_identity import check_writable, read_identity
-from anabranch.region.live.system_clock import SystemClock
 from anabranch.region.live.ticker import QUIET_MS, Ticker
 from anabranch.sync.live.manager import SyncManager
 
@@ -42,20 +36,30 @@ if TYPE_CHECKING:
 
 _FACTS_S: Final = 1.0
 
-_UNKNOWN_PROBLEM: Final = "other files there can be written: check the rights of these, and limits"
-
 _log: Final = logging.getLogger("anabranch.region")
 
 
-class RegionFailed(Exception):
-    """The region ended because of an error in the program itself, or without its last changes."""
+# Memory that is freed when the region ends by an error, so that its last line can be written.
+_RESERVE_BYTES: Final = 1 << 20
 
 
 class Region:
-    """A running region. `run` below creates, starts and stops it."""
+    """A running region. `serving.run` creates, starts and stops it.
 
-    def __init__(self, config: RegionConfig, driver: Driver, database: Database) -> None:
+    `end_process`: ends the process at once when a step has failed; None: `serving.run` returns.
+    """
+
+    def __init__(
+        self,
+        config: RegionConfig,
+        driver: Driver,
+        database: Database,
+        end_process: Optional[Callable[[], None]] = None,
+    ) -> None:
         self.config: Final = config
+        self._end_process: Final = end_process
+        self._ends: Final = FailedEnds(config.data)
+        self._reserve = bytearray(_RESERVE_BYTES)
         self.driver: Final = driver
         self.database: Final = database
         self.server: Final = Server(self)
@@ -97,6 +101,7 @@ class Region:
         self._facts["anabranch_build"] = build.kind()
         self._facts["anabranch_version"] = build.version()
         self._facts["tcp_bind"] = config.resp.host
+        self._facts["internal_errors"] = str(self._ends.total)
         self._facts["data_dir"] = str(self.database.path.parent.resolve())
         # A client may ask as soon as the port is open, before the other ports are.
         self._update_facts()
@@ -137,14 +142,40 @@ class Region:
         await self.database.close()
 
     def fail(self, error: BaseException) -> None:
-        """Ends the process after an error in a part that the region cannot do without.
+        """Ends the process after an error in a step (S13.10); only the first call does anything.
 
-        Nothing more is written or sent: the disk is left as after a kill.
+        The step may have changed a part of what it had to change, so memory may differ from the
+        log. Nothing more is written or sent: the disk is left as after a kill.
         """
-        _log.critical("region %s ends: %r", self.driver.engine.name, error, exc_info=error)
+        if self.failure is not None:
+            return
         self.failure = error
+        self._reserve = bytearray()
+        try:
+            self._tell_end(error)
+        finally:
+            if self._end_process is not None:
+                self._end_process()
+        self.server.drop()
         self.stop_wanted.set()
         self._has_stopped.set()
+
+    def _tell_end(self, error: BaseException) -> None:
+        """Notes the end in its file, and in the operator's log."""
+        engine = self.driver.engine
+        row = engine.committed_position
+        _log.critical(
+            "region %s ends: a step failed with %r, so memory may differ from the log; a start"
+            " replays the log, which is on disk up to row %d",
+            engine.name,
+            error,
+            row,
+            exc_info=error,
+        )
+        try:
+            self._ends.note(row, engine.disk_vector, error)
+        except OSError as problem:
+            _log.warning("the end of the region cannot be noted: %s", problem)
 
     # -- steps
 
@@ -162,11 +193,16 @@ class Region:
 
         Call it after each call of the driver.
         """
-        if self._ticker.is_slow and not self.driver.is_quiet(QUIET_MS):
-            self._ticker.hurry()
-        if not self._step_planned and self.driver.is_step_due():
-            self._step_planned = True
-            self._loop.call_soon(self._step)
+        if self.failure is not None:
+            return
+        try:
+            if self._ticker.is_slow and not self.driver.is_quiet(QUIET_MS):
+                self._ticker.hurry()
+            if not self._step_planned and self.driver.is_step_due():
+                self._step_planned = True
+                self._loop.call_soon(self._step)
+        except Exception as error:
+            self.fail(error)
 
     def _step(self) -> None:
         self._step_planned = False
@@ -204,6 +240,8 @@ class Region:
         await self._loop.run_in_executor(None, process_facts.give_back_memory)
 
     def _merge(self) -> None:
+        if self.failure is not None:
+            return
         try:
             self.driver.merge()
         except Exception as error:
@@ -257,12 +295,18 @@ class Region:
         self.stepped()
 
     async def _read(self, read: LogRead) -> None:
+        error: Optional[Exception] = None
+        result: Any = None
         try:
             result = await self.database.answer(read.request)
-        except Exception as error:
-            self.driver.cannot_read(read, str(error), isinstance(error, Damaged))
-        else:
+        except Exception as found:
+            error = found
+        if self.failure is not None:
+            return
+        if error is None:
             self.driver.read(read, result)
+        else:
+            self.driver.cannot_read(read, str(error), isinstance(error, Damaged))
         self.stepped()
 
     # -- figures
@@ -289,67 +333,3 @@ class Region:
     def ready(self, lag_ms_max: Optional[int]) -> tuple[bool, dict[str, Any]]:
         """Whether the region is ready, and the details for /ready; None takes the setting."""
         return readiness(self.driver.engine.state, lag_ms_max)
-
-
-async def _start(
-    config: RegionConfig, database: Database, make_engine: Callable[[EngineState], Engine]
-) -> Driver:
-    """The start from disk. If a file cannot be written, the error names it and the cause."""
-    clock = SystemClock(config.settings.integer("crdt-clock-offset-ms"))
-    try:
-        return await starting.start(config, database, clock, make_engine=make_engine)
-    except StorageError as error:
-        if not cannot_write(error):
-            raise
-        reason = await asyncio.to_thread(write_problem, config.data) or _UNKNOWN_PROBLEM
-        raise StorageError(
-            f"cannot read or write {database.path}: {error.__cause__}; {reason}"
-        ) from error
-
-
-async def run(config: RegionConfig, make_engine: Callable[[EngineState], Engine] = Engine) -> None:
-    """Serves a region until the task is cancelled or a client sends SHUTDOWN.
-
-    `make_engine` makes the engine, or one that something watches.
-
-    Raises:
-        StorageError: The database cannot be opened or read, or belongs to another region or
-            program.
-        ConfigError: The configured members differ from those on disk.
-        OSError: An address is taken or cannot be bound.
-        RegionFailed: The region ended because of an error in the program itself, or its stop could
-            not write the last changes, which no client had allowed.
-    """
-    read_identity(config.data)
-    check_writable(config.data)
-    database = Database(config.data, files=DataFiles(config.data / FILE_NAME))
-    # The objects that a start makes live as long as the process. To look for garbage among them
-    # would take a sixth of the start.
-    gc.disable()
-    region: Optional[Region] = None
-    try:
-        driver = await _start(config, database, make_engine)
-        region = Region(config, driver, database)
-        # `gc.freeze` keeps the garbage collector from walking them while clients wait.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(20_000, 20, 50)
-        gc.enable()
-        await region.start()
-        await region.stop_wanted.wait()
-        if region.failure is not None:
-            raise RegionFailed(
-                f"ended by an error of its own: {region.failure!r}"
-            ) from region.failure
-    except asyncio.CancelledError:
-        pass
-    finally:
-        gc.enable()
-        if region is None:
-            await database.close()
-        else:
-            await region.stop()
-    if region is not None and region.unwritten:
-        if not region.driver.engine.may_lose():
-            raise RegionFailed(region.unwritten)
-        _log.warning("region %s: %s", config.name, region.unwritten)

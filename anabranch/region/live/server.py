@@ -38,6 +38,9 @@ class ServedRegion(Protocol):
     def stepped(self) -> None:
         """Plans a step if one is due. The server calls it after each call of a connection."""
 
+    def fail(self, error: BaseException) -> None:
+        """Ends the process, because a call of a connection has raised `error` (S13.10)."""
+
 
 class ClientTransport:
     """The asyncio protocol of one client.
@@ -60,29 +63,38 @@ class ClientTransport:
         self._transport = transport
         transport.set_write_buffer_limits(OUTPUT_HIGH_BYTES, OUTPUT_LOW_BYTES)
         _set_socket_options(transport, server.region.settings.integer("tcp-keepalive"))
-        connection = server.region.connect(
-            _format_address(transport.get_extra_info("peername")),
-            _format_address(transport.get_extra_info("sockname")),
-        )
-        self._connection = connection
-        server.transports[connection] = self
-        self.perform()
+        try:
+            connection = server.region.connect(
+                _format_address(transport.get_extra_info("peername")),
+                _format_address(transport.get_extra_info("sockname")),
+            )
+            self._connection = connection
+            server.transports[connection] = self
+            self.perform()
+        except Exception as error:
+            self._fail(error)
 
     def data_received(self, data: bytes) -> None:
         connection = self._connection
         if connection is not None:
-            connection.received(data)
-            self.perform()
-            self._server.region.stepped()
+            try:
+                connection.received(data)
+                self.perform()
+                self._server.region.stepped()
+            except Exception as error:
+                self._fail(error)
 
     def eof_received(self) -> bool:
         """Handles the end of the client's input; returns whether the transport stays open."""
         connection = self._connection
         if connection is None:
             return False
-        connection.input_ended()
-        self.perform()
-        self._server.region.stepped()
+        try:
+            connection.input_ended()
+            self.perform()
+            self._server.region.stepped()
+        except Exception as error:
+            self._fail(error)
         return connection.ending == OPEN
 
     def connection_lost(self, error: Optional[Exception]) -> None:
@@ -90,8 +102,11 @@ class ClientTransport:
         self._transport = None
         if connection is not None:
             self._server.transports.pop(connection, None)
-            connection.lost()
-            self._server.region.stepped()
+            try:
+                connection.lost()
+                self._server.region.stepped()
+            except Exception as found:
+                self._fail(found)
 
     def pause_writing(self) -> None:
         if self._connection is not None:
@@ -99,8 +114,22 @@ class ClientTransport:
 
     def resume_writing(self) -> None:
         if self._connection is not None:
-            self._connection.output_has_room()
-            self.perform()
+            try:
+                self._connection.output_has_room()
+                self.perform()
+            except Exception as error:
+                self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        """Ends the process, because a call of the connection has raised `error`."""
+        self._server.region.fail(error)
+        self.drop()
+
+    def drop(self) -> None:
+        """Closes the socket. Nothing of this client reaches the region any more."""
+        self._connection = None
+        if self._transport is not None:
+            self._transport.abort()
 
     # -- requests of the connection
 
@@ -132,9 +161,12 @@ class ClientTransport:
         self._turn_planned = False
         connection = self._connection
         if connection is not None and connection.wants_turn:
-            connection.turn()
-            self.perform()
-            self._server.region.stepped()
+            try:
+                connection.turn()
+                self.perform()
+                self._server.region.stepped()
+            except Exception as error:
+                self._fail(error)
 
 
 class Server:
@@ -173,6 +205,14 @@ class Server:
             transport = self.transports.get(connection)
             if transport is not None:
                 transport.perform()
+
+    def drop(self) -> None:
+        """Closes all sockets at once, because the region has failed."""
+        self.stop_listening()
+        transports = list(self.transports.values())
+        self.transports.clear()
+        for transport in transports:
+            transport.drop()
 
     def stop_listening(self) -> None:
         """Accepts no more clients. Open connections stay open."""

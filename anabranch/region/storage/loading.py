@@ -18,7 +18,7 @@ from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.snapshot import read_snapshot
 from anabranch.crdt.vector import Vector
 from anabranch.escapes import shown
-from anabranch.region.engine.errors import Damaged, StorageError
+from anabranch.region.engine.errors import Damaged, ReplayFailed, StorageError
 from anabranch.region.engine.rows import BlockRow, LogRow, RecordsRow, SnapshotRow
 from anabranch.region.storage import sums
 from anabranch.region.storage.checkpoint import checked, read_region_state
@@ -184,6 +184,8 @@ def replay(stored: Stored, row: LogRow, check: bytes) -> None:
                     apply_local(keyspace, record)
     except (Malformed, ValueError) as error:
         raise Damaged(f"row {row.position} of the log is damaged: {error}") from error
+    except Exception as error:
+        raise ReplayFailed(row.position, error) from error
     keyspace.position = row.position
     stored.position = row.position
     stored.clock_ms = max(stored.clock_ms, row.clock_ms)

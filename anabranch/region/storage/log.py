@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Optional
 
@@ -196,10 +196,45 @@ SIZE: Final = (
     "SELECT COUNT(*), COALESCE(SUM(LENGTH(body)), 0), "
     "COALESCE(SUM(CASE WHEN origin > 0 THEN last - first + 1 ELSE 0 END), 0) FROM log"
 )
+# The blocks that do not begin right after the block of their region before them, with that end.
+_STEPS: Final = (
+    "SELECT position, origin, LAG(last) OVER of_origin AS before, first FROM log"
+    " WHERE origin > 0 WINDOW of_origin AS (PARTITION BY origin ORDER BY position)"
+)
+JUMPS: Final = f"SELECT * FROM ({_STEPS}) WHERE first > before + 1 ORDER BY position"
+SNAPSHOTS: Final = f"SELECT {COLUMNS} FROM log WHERE origin = {SNAPSHOT} ORDER BY position"
 OLDEST: Final = (
     "SELECT position, origin, last, LENGTH(body), last - first + 1 FROM log "
     "WHERE position <= ? ORDER BY position LIMIT ?"
 )
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Effects that are in no block of the log, although later ones of their region are (S13.10).
+
+    `position` is that of the first block after them. `first` and `last` are counters of region
+    `origin`.
+    """
+
+    position: int
+    origin: int
+    first: int
+    last: int
+
+
+def gaps(jumps: Iterable[tuple[int, int, int, int]], snapshots: Sequence[SnapshotRow]) -> list[Gap]:
+    """The gaps of a log, from the answers to JUMPS and SNAPSHOTS.
+
+    Effects that came with a snapshot joined before the block are no gap (S11.2).
+    """
+    return [
+        Gap(position, origin, before + 1, first - 1)
+        for position, origin, before, first in jumps
+        if not any(
+            row.position < position and row.vector.get(origin, 0) >= first - 1 for row in snapshots
+        )
+    ]
 
 
 def first_lacking(vector: Vector, origins: list[int]) -> Statement:

@@ -5,8 +5,9 @@ A file is a header and a unified diff:
 Rule: S6.2                       the rule that the bug breaks
 Layer: tombstone collection      the part of the product
 Story: …                         one sentence: what goes wrong for a user
-Seeds: restores 70000            only if no other seeds show the bug: the flavour of its seeds (see
-                                 `sim.mutants.seeds`), and the first of them if it is not 0
+Seeds: restores 70000            only if no other seeds show the bug: the flavour of its seeds,
+                                 `restores` or `errors` (see `sim.mutants.seeds`), and the first of
+                                 them if it is not 0
 
 --- a/region/…                   `patch -p1` applies it to the tree
 """
@@ -29,7 +30,8 @@ LINES_MAX: Final = 6
 class Planted:
     """One bug. `files`: the files that it changes; `lines`: how many it removes and adds.
 
-    `restores`: seeds with forgotten restores are tried for it, from `first_seed` upward.
+    `restores`: seeds with forgotten restores are tried for it, from `first_seed` upward; `errors`:
+    seeds with errors in steps.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Planted:
     path: Path
     restores: bool
     first_seed: int
+    errors: bool = False
 
     @property
     def reduced(self) -> Path:
@@ -58,9 +61,10 @@ def read(path: Path) -> Planted:
     flavour, _, first = fields.pop("Seeds", "").partition(" ")
     if list(fields) != ["Rule", "Layer", "Story"] or not all(fields.values()):
         raise ValueError(f"{path.name}: a header has Rule, Layer and Story, in this order")
-    if flavour not in ("", "restores") or not (first or "0").isdigit():
+    if flavour not in ("", "restores", "errors") or not (first or "0").isdigit():
         raise ValueError(
-            f"{path.name}: Seeds is 'restores', 'restores FIRST' or absent, not '{flavour} {first}'"
+            f"{path.name}: Seeds is 'restores' or 'errors', with the first seed or without it, or"
+            f" absent, not '{flavour} {first}'"
         )
     files = tuple(
         line.removeprefix("+++ b/").strip() for line in diff.splitlines() if line.startswith("+++ ")
@@ -77,8 +81,9 @@ def read(path: Path) -> Planted:
         files,
         len(changed),
         path,
-        bool(flavour),
+        flavour == "restores",
         int(first or "0"),
+        flavour == "errors",
     )
 
 

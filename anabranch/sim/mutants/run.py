@@ -19,7 +19,15 @@ from typing import Final, Optional
 
 from anabranch.sim.mutants.compiled import NotCompiled, compile_tree
 from anabranch.sim.mutants.planted import Planted, everything, plant, pull_out
-from anabranch.sim.mutants.seeds import PLAIN, RESTORES, Caught, Sound, first_caught, regions_of
+from anabranch.sim.mutants.seeds import (
+    ERRORS,
+    PLAIN,
+    RESTORES,
+    Caught,
+    Sound,
+    first_caught,
+    regions_of,
+)
 from anabranch.sim.mutants.suite import NEEDED, Suite
 from anabranch.sim.mutants.tree import ROOT, copy_tree, copy_whole, environment, is_compiled, python
 
@@ -69,7 +77,7 @@ class Runner:
         if compiles:
             compile_tree(sound)
         self._trees = [copy_whole(sound, scratch / str(number)) for number in range(jobs)]
-        self.sound = {name: Sound(sound, SEED_LIMIT_S, name) for name in (PLAIN, RESTORES)}
+        self.sound = {name: Sound(sound, SEED_LIMIT_S, name) for name in (PLAIN, RESTORES, ERRORS)}
         self._lock = Lock()
 
     def run(self, bug: Planted, seeds: range) -> Outcome:
@@ -126,7 +134,7 @@ def caught_by_test(suite: Suite) -> Optional[Caught]:
 
 
 def _flavour(bug: Planted) -> str:
-    return RESTORES if bug.restores else PLAIN
+    return RESTORES if bug.restores else ERRORS if bug.errors else PLAIN
 
 
 def run(
@@ -169,6 +177,8 @@ def one_line(outcome: Outcome) -> str:
         verdict = f"seed {caught.seed:4}  {caught.checker}"
     if caught is not None and caught.seed != NO_SEED and outcome.bug.restores:
         verdict += f" (--restores --regions {regions_of(caught.seed, RESTORES)})"
+    if caught is not None and caught.seed != NO_SEED and outcome.bug.errors:
+        verdict += " (--errors)"
     return f"{outcome.bug.name:48} {outcome.bug.rule:6} {verdict}"
 
 

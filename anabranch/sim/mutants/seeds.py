@@ -5,7 +5,7 @@ END OPS FLAVOUR LIMIT_S` runs in a process of the copy: it runs seeds one after 
 line of JSON before each, and ends at the first seed that fails.
 
 A flavour says how a seed is drawn. PLAIN: three regions. RESTORES: with forgotten restores
-(`draw_plan`), even seeds with four regions, odd seeds with three.
+(`draw_plan`), even seeds with four regions, odd seeds with three. ERRORS: with errors in steps.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from anabranch.sim.mutants.tree import environment, python
 
 PLAIN: Final = "plain"
 RESTORES: Final = "restores"
+ERRORS: Final = "errors"
 OPS: Final = 300
 
 
@@ -158,9 +159,8 @@ def _run_one(seed: int, ops: int, flavour: str, limit_s: float) -> bool:
     faulthandler.dump_traceback_later(4 * limit_s, exit=True)
     try:
         regions = regions_of(seed, flavour)
-        violations = run_plan(
-            draw_plan(seed, regions, ops, restores=flavour == RESTORES)
-        ).violations
+        plan = draw_plan(seed, regions, ops, restores=flavour == RESTORES, errors=flavour == ERRORS)
+        violations = run_plan(plan).violations
     except _Hang:
         _report(seed=seed, checker="hang", text=f"no end after {limit_s} s")
         return False

@@ -16,6 +16,7 @@ Reading order:
 - `reports`: what the calls of one process tell: operations, movements of the vector, late replies.
 - `inside`: the rules that show only inside a region's engine.
 - `links`: what a region must do about its links by itself.
+- `planted_error`: an error that strikes inside a step of a process.
 - `file_work`: the transactions and reads of one process, which take time.
 - `process`: one process of a region, with the real driver.
 - `region`: one machine, and its processes one after the other.

@@ -47,6 +47,8 @@ class Process(Protocol):
 
     def stepped(self) -> None: ...
 
+    def guarded(self, call: Callable[..., Any], *arguments: Any) -> Any: ...
+
 
 class FileWork:
     """The transactions and reads of one process.
@@ -217,7 +219,7 @@ class FileWork:
                     self._process.region_id, "commits", commit.position, dict(commit.vector)
                 )
                 self.commits_fail = False
-            self._process.driver.written(transaction)
+            self._process.guarded(self._process.driver.written, transaction)
 
     def _tell_failed(self, transaction: DiskTransaction, error: str) -> None:
         if transaction.commit is not None:
@@ -265,7 +267,7 @@ class FileWork:
             self._environment.scheduler.after(uniform(self._draw, 0, 2), self._answer, read, work)
         else:
             del self._asked[read]
-            self._process.driver.read(read, done[0])
+            self._process.guarded(self._process.driver.read, read, done[0])
             self._process.stepped()
 
     def _cannot_read(self, read: LogRead, error: Exception) -> None:

@@ -30,6 +30,13 @@ _FRAMES: Final = (b"MULTI", b"DISCARD")
 _LENGTHS: Final = [b"$%d" % length for length in range(64)]
 
 
+Guard = Callable[..., object]
+
+
+def _unguarded(call: Callable[..., object], *arguments: object) -> object:
+    return call(*arguments)
+
+
 class Line:
     """One client's connection."""
 
@@ -94,6 +101,8 @@ class Lines:
         self._moved: Final = moved
         self._by_connection: dict[ClientConnection, Line] = {}
         self._driver: Driver
+        # Makes a call of a connection; an error may end the process in it.
+        self.guarded: Guard = _unguarded
 
     def begin(self, driver: Driver) -> None:
         """The process accepts clients from now on."""
@@ -145,7 +154,7 @@ class Lines:
     def received(self, line: Line) -> None:
         """The next piece of a client arrives, if its connection is still open."""
         if line.connection in self._by_connection:
-            line.connection.received(line.on_the_way.popleft())
+            self.guarded(line.connection.received, line.on_the_way.popleft())
             self.perform([line.connection])
 
     def count_within(self, event: str) -> None:
@@ -175,7 +184,7 @@ class Lines:
 
     def _turn(self, line: Line) -> None:
         if line.connection in self._by_connection and line.connection.wants_turn:
-            line.connection.turn()
+            self.guarded(line.connection.turn)
             self.perform([line.connection])
             self._moved()
 

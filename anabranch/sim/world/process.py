@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import Final, Optional
+from typing import Any, Final, Optional, TypeVar
 
 from anabranch.region.config import RegionConfig
 from anabranch.region.driver.clock import Clock
@@ -27,11 +27,14 @@ from anabranch.sim.world.file_work import FileWork
 from anabranch.sim.world.lines import ClientEvents, Line, Lines
 from anabranch.sim.world.links import Dials, held_up
 from anabranch.sim.world.network import Endpoint, Network, Pipe
+from anabranch.sim.world.planted_error import Plant, PlantedError
 from anabranch.sim.world.reports import Reports
 from anabranch.sim.world.scheduler import uniform
 from anabranch.sim.world.tapped import TappedEngine
 from anabranch.sim.world.vfs import run
 from anabranch.sync.session.messages import Message
+
+T = TypeVar("T")
 
 # A stop takes fewer steps in which it neither writes nor reads.
 _IDLE_MAX: Final = 10_000
@@ -40,7 +43,8 @@ _IDLE_MAX: Final = 10_000
 class SimulatedProcess(Endpoint):
     """One process. `number` counts the processes of a region.
 
-    `died` is called when the disk ends the process in the middle of a write.
+    `died` is called when the disk ends the process in the middle of a write, `failed` when an error
+    ends it in a step.
     """
 
     def __init__(
@@ -54,6 +58,7 @@ class SimulatedProcess(Endpoint):
         clock: Clock,
         draw: Random,
         died: Callable[[], None],
+        failed: Callable[[], None],
     ) -> None:
         self.region_id = region_id
         self.number: Final = number
@@ -69,6 +74,10 @@ class SimulatedProcess(Endpoint):
         self._draw: Final = draw
         self.lines: Final = Lines(environment, region_id, events, self.stepped)
         self._reports: Final = Reports(environment, region_id, number, self.lines, clock)
+        # Steps run through it while an error is planted in the process.
+        self.plant: Optional[Plant] = None
+        self._failed: Final = failed
+        self.lines.guarded = self.guarded
         self.driver: Driver
         self._dials: Dials
         self._step_planned = False
@@ -113,6 +122,7 @@ class SimulatedProcess(Endpoint):
 
         StorageError when that fails.
         """
+        self.plant = None
         for pipe, end in list(self.pipes):
             self._network.drop(pipe, (end != 0, end != 1))
         self.files.finish_writes()
@@ -136,6 +146,25 @@ class SimulatedProcess(Endpoint):
             raise StorageError(self.driver.engine.state.disk.error)
         assert self.driver.engine.disk.is_all_in_commits()
         self.files.close()
+
+    def guarded(self, call: Callable[..., T], *arguments: Any) -> Optional[T]:
+        """Makes a call of the driver. None if an error has ended the process in it (S13.10)."""
+        plant = self.plant
+        if plant is None or not self.is_running:
+            return call(*arguments)
+        try:
+            result = plant.run(call, *arguments)
+        except PlantedError:
+            self.plant = None
+            self._environment.note(self.region_id, "fails", plant.place)
+            self._failed()
+            return None
+        if plant.place:
+            self.plant = None
+            self._environment.fault_found(
+                f"region {self.region_id} caught an error in a step, at {plant.place}, and goes on"
+            )
+        return result
 
     # -- steps
 
@@ -164,7 +193,9 @@ class SimulatedProcess(Endpoint):
     def _step(self) -> None:
         self._step_planned = False
         if self.is_running and not self.is_paused:
-            self._perform(self.driver.step())
+            work = self.guarded(self.driver.step)
+            if work is not None:
+                self._perform(work)
 
     def _perform(self, work: Work) -> None:
         """Carries out the work of a step, as `region.live.process` does."""
@@ -192,7 +223,7 @@ class SimulatedProcess(Endpoint):
             return
         if not self.is_paused:
             self._look_at_links()
-            self.driver.tick()
+            self.guarded(self.driver.tick)
             self.stepped()
         self._environment.scheduler.after(self._environment.tick_ms, self._tick)
 
@@ -211,13 +242,13 @@ class SimulatedProcess(Endpoint):
             self._environment.scheduler.after(self._environment.tick_ms, self._merge)
             return
         self._merge_planned = False
-        self.driver.merge()
+        self.guarded(self.driver.merge)
         self.stepped()
 
     # -- peers (see `Endpoint`)
 
     def dialled(self, peer: int) -> Optional[int]:
-        number = self.driver.dialled(peer)
+        number = self.guarded(self.driver.dialled, peer)
         self._dials.opened(peer, number, self._environment.scheduler.now_ms)
         self.stepped()
         return number
@@ -233,11 +264,11 @@ class SimulatedProcess(Endpoint):
         return number
 
     def received(self, connection: int, message: Message) -> None:
-        self.driver.received(connection, message)
+        self.guarded(self.driver.received, connection, message)
         self.stepped()
 
     def disconnected(self, connection: int, text: str) -> None:
-        self.driver.disconnected(connection, text)
+        self.guarded(self.driver.disconnected, connection, text)
         self._dials.closed(connection, self._environment.scheduler.now_ms)
         self.stepped()
 
@@ -246,10 +277,10 @@ class SimulatedProcess(Endpoint):
             self._network.pump(self)
 
     def next_message(self, connection: int) -> Optional[Message]:
-        message = self.driver.next_message(connection)
+        message = self.guarded(self.driver.next_message, connection)
         if message is not None:
             self.stepped()
         return message
 
     def is_over(self, connection: int) -> bool:
-        return self.driver.is_over(connection)
+        return self.is_running and self.driver.is_over(connection)

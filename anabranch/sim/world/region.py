@@ -23,6 +23,7 @@ from anabranch.sim.world.environment import Environment
 from anabranch.sim.world.file_work import DiedInWrite
 from anabranch.sim.world.lines import ClientEvents, Lines
 from anabranch.sim.world.network import Network
+from anabranch.sim.world.planted_error import Plant
 from anabranch.sim.world.process import SimulatedProcess
 
 RETRY_MS: Final = 20
@@ -99,6 +100,8 @@ class SimulatedRegion:
         self._events: Final = events
         # The death that the disk causes in a write: how, ms until the next start, the disk's fate.
         self._cut: Optional[tuple[str, int, Optional[Power]]] = None
+        # Time until the start after an error in a step, in ms.
+        self._failed_for_ms = 0
 
     # -- properties
 
@@ -152,7 +155,6 @@ class SimulatedRegion:
         environment = self.environment
         how = self.restart.how
         self.disk.revive()
-        config = self._config()
         told = self.process.files.told if self.process is not None else 0
         self.starts += 1
         process = SimulatedProcess(
@@ -165,6 +167,7 @@ class SimulatedRegion:
             self.clock,
             self.draw,
             self.died,
+            self.failed,
         )
         process.files.told = told
         process.files.write_ms = self.write_ms
@@ -180,7 +183,7 @@ class SimulatedRegion:
             index_bytes=400 if is_small else 1 << 20,
         )
         try:
-            process.start(config, limits)
+            process.start(self._config(), limits)
         except StorageError as error:
             process.files.opener.close()
             self.process = process
@@ -309,11 +312,24 @@ class SimulatedRegion:
         self._cut = (how, restart_ms, power)
         self.process.files.slices_left = slices
 
+    def plant(self, plant: Plant, restart_ms: int) -> None:
+        """Lets an error end the region in one of its next steps (S13.10)."""
+        assert self.process is not None
+        self.process.plant = plant
+        self._failed_for_ms = restart_ms
+
     def call_off(self) -> None:
         """Cancels a death that is set and has not come."""
         self.disk.call_off()
         if self.process is not None:
             self.process.files.slices_left = -1
+            self.process.plant = None
+
+    def failed(self) -> None:
+        """An error has ended the process in a step. It is started again, as services do."""
+        self.environment.counters["died of an error in a step"] += 1
+        self.stop("kill")
+        self.environment.scheduler.after(self._failed_for_ms, self.start_if_stopped)
 
     def died(self) -> None:
         """Carries out the death that the disk has caused."""

@@ -29,6 +29,7 @@ from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.steps import Steps
 from anabranch.sim import calls
 from anabranch.sim.calls import Following
+from anabranch.sim.world.planted_error import has_struck
 from anabranch.sim.world.tap import Tap
 from anabranch.sim.world.watchers import EngineWatcher, JudgeFailed
 
@@ -70,7 +71,8 @@ class TappedClients(ClientCalls):
         try:
             replies, taken = super().execute_batch(session, batch, now_ms)
         except Exception as error:
-            watcher.failed(error)
+            if not has_struck():
+                watcher.failed(error)
             raise
         try:
             call = self._tap.call(calls.EXECUTE, now_ms)
@@ -132,9 +134,10 @@ class TappedPeers(PeerCalls):
         try:
             super().merge(blocks, source, now_ms)
         finally:
-            call = self._tap.call(calls.MERGE, now_ms)
-            call.source, call.blocks, call.is_taken = source, list(blocks), is_taken
-            self._tap.watcher.called(call)
+            if not has_struck():
+                call = self._tap.call(calls.MERGE, now_ms)
+                call.source, call.blocks, call.is_taken = source, list(blocks), is_taken
+                self._tap.watcher.called(call)
 
     def hear_lives(self, lives: dict[int, int], now_ms: int) -> None:
         super().hear_lives(lives, now_ms)
@@ -190,13 +193,14 @@ class TappedSnapshots(SnapshotCalls):
         try:
             super().join(chunks, source, now_ms)
         finally:
-            digest = xxh3_128()
-            for chunk in chunks:
-                digest.update(chunk)
-            call = self._tap.call(calls.JOIN, now_ms)
-            call.source, call.is_taken = source, is_taken
-            call.cut = self._tap.watcher.cut_of(digest.digest())
-            self._tap.watcher.called(call)
+            if not has_struck():
+                digest = xxh3_128()
+                for chunk in chunks:
+                    digest.update(chunk)
+                call = self._tap.call(calls.JOIN, now_ms)
+                call.source, call.is_taken = source, is_taken
+                call.cut = self._tap.watcher.cut_of(digest.digest())
+                self._tap.watcher.called(call)
 
 
 class TappedSalvage(SalvageCalls):
@@ -210,9 +214,10 @@ class TappedSalvage(SalvageCalls):
         try:
             return super().merge(items, now_ms)
         finally:
-            call = self._tap.call(calls.MERGE, now_ms)
-            call.source, call.blocks = self.state.members.region_id, list(items)
-            self._tap.watcher.called(call)
+            if not has_struck():
+                call = self._tap.call(calls.MERGE, now_ms)
+                call.source, call.blocks = self.state.members.region_id, list(items)
+                self._tap.watcher.called(call)
 
 
 class TappedCut(SnapshotCut):

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
-from typing import Any, Final, Optional, Protocol
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any, Final, Optional, Protocol, TypeVar
 
 from anabranch.crdt.errors import PeerError
 from anabranch.sync.live.carrier import ConnectionLost, Listener, PeerStream, dial
@@ -16,6 +17,8 @@ from anabranch.sync.session.codec import decode_down, decode_up, encode
 from anabranch.sync.session.messages import Message
 
 _log: Final = logging.getLogger("anabranch.sync")
+
+T = TypeVar("T")
 
 
 class Driver(Protocol):
@@ -42,6 +45,13 @@ class ServedRegion(Protocol):
 
     def stepped(self) -> None:
         """Notes that the driver was called, so that a step may be due."""
+
+    def fail(self, error: BaseException) -> None:
+        """Ends the process, because a call of the driver has raised `error` (S13.10)."""
+
+
+class _StepFailed(Exception):
+    """A call of the driver has failed, and the region ends."""
 
 
 class _Carried:
@@ -75,6 +85,8 @@ class SyncManager:
         self._carried: dict[int, _Carried] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._running = False
+        # A call of the driver has failed.
+        self._has_failed = False
 
     async def start(self) -> None:
         """Listens; RuntimeError when the address is in use."""
@@ -111,8 +123,20 @@ class SyncManager:
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            _log.error("a task of sync failed", exc_info=task.exception())
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, _StepFailed):
+            _log.error("a task of sync failed", exc_info=error)
+
+    def _step(self, call: Callable[[], T]) -> T:
+        """Calls the driver. If that fails, the region ends, and no other call of it follows."""
+        if self._has_failed:
+            raise _StepFailed
+        try:
+            return call()
+        except Exception as error:
+            self._has_failed = True
+            self._region.fail(error)
+            raise _StepFailed from error
 
     # -- connections
 
@@ -123,10 +147,11 @@ class SyncManager:
         except Exception as error:
             if not isinstance(error, ConnectionLost):
                 _log.error("a dial failed", exc_info=error)
-            self._driver.dial_failed(peer, str(error))
+            text = str(error)
+            self._step(lambda: self._driver.dial_failed(peer, text))
             self._region.stepped()
             return
-        number = self._driver.dialled(peer)
+        number = self._step(lambda: self._driver.dialled(peer))
         self._region.stepped()
         if number is None:
             await stream.close()
@@ -135,7 +160,8 @@ class SyncManager:
 
     async def _serve(self, stream: PeerStream) -> None:
         if self._running:
-            await self._run(self._driver.accepted(), _Carried(stream, is_dialled=False))
+            number = self._step(self._driver.accepted)
+            await self._run(number, _Carried(stream, is_dialled=False))
 
     async def _run(self, number: int, carried: _Carried) -> None:
         """Carries one connection until either side ends it."""
@@ -153,34 +179,40 @@ class SyncManager:
                 error = None if task.cancelled() else task.exception()
                 if isinstance(error, ConnectionLost):
                     text = str(error)
-                elif error is not None:
+                elif error is not None and not isinstance(error, _StepFailed):
                     text = f"failed: {error}"
                     _log.error("a link failed", exc_info=error)
         finally:
             for task in carried.tasks:
                 task.cancel()
             del self._carried[number]
-            self._driver.disconnected(number, text)
-            self._region.stepped()
-            await asyncio.gather(*carried.tasks, return_exceptions=True)
-            await carried.stream.close()
+            try:
+                self._step(lambda: self._driver.disconnected(number, text))
+                self._region.stepped()
+            finally:
+                await asyncio.gather(*carried.tasks, return_exceptions=True)
+                await carried.stream.close()
 
     async def _read(self, number: int, carried: _Carried) -> None:
         decode = decode_down if carried.is_dialled else decode_up
         while True:
-            while not self._driver.reads_on(number):
+            while not self._step(lambda: self._driver.reads_on(number)):
                 carried.may_read.clear()
                 await carried.may_read.wait()
             data = await carried.stream.receive()
             if data is None:
                 return
-            try:
-                message: Message = decode(data)
-            except PeerError as error:
-                self._driver.malformed(number, error)
-            else:
-                self._driver.received(number, message, len(data))
+            self._step(partial(self._take, number, decode, data))
             self._region.stepped()
+
+    def _take(self, number: int, decode: Callable[[bytes], Message], data: bytes) -> None:
+        """Gives the driver a message of the peer, or its error."""
+        try:
+            message = decode(data)
+        except PeerError as error:
+            self._driver.malformed(number, error)
+        else:
+            self._driver.received(number, message, len(data))
 
     async def _write(self, number: int, carried: _Carried) -> None:
         """Sends the messages of one connection.
@@ -188,17 +220,23 @@ class SyncManager:
         It takes a message only when the transport has room, so that the blocks for a slow peer stay
         on disk.
         """
-        driver = self._driver
         while True:
-            message = driver.next_message(number)
-            if message is not None:
-                data = encode(message, carried.is_dialled, driver.compression())
-                driver.sent(number, len(data))
+            data = self._step(lambda: self._next(number, carried.is_dialled))
+            if data is not None:
                 await carried.stream.send(data)
                 self._region.stepped()
-            elif driver.is_over(number):
+            elif self._step(lambda: self._driver.is_over(number)):
                 await carried.stream.finish()
                 return
             else:
                 carried.may_send.clear()
                 await carried.may_send.wait()
+
+    def _next(self, number: int, is_dialled: bool) -> Optional[bytes]:
+        """The bytes of the next message to the peer; None if none waits."""
+        message = self._driver.next_message(number)
+        if message is None:
+            return None
+        data = encode(message, is_dialled, self._driver.compression())
+        self._driver.sent(number, len(data))
+        return data

@@ -288,11 +288,27 @@ class Connections:
         if connection is None:
             return None
         try:
-            return connection.next_message()
+            message = connection.next_message()
         except PeerError as error:
             # This region's log does not fit the vector that the peer reported.
             self.failed(connection, error, self.steady.told_ms)
             return connection.next_message()
+        if isinstance(message, m.HoldingBack) and connection.sender is not None:
+            self._tell_gap(connection, connection.sender.take_gap())
+        return message
+
+    def _tell_gap(self, connection: PeerConnection, gap: Optional[tuple[int, int, int]]) -> None:
+        """Says that effects are missing in the midst of this region's log (S13.10)."""
+        if gap is None:
+            return
+        origin, first, last = gap
+        peer, of = self.name_of(connection.peer), self.name_of(origin)
+        text = (
+            f"the log lacks the effects {first} to {last} of {of}, and {peer} gets a snapshot in"
+            " their place; stop the region, and `anabranch check` reads the whole log"
+        )
+        self.engine.links.log_has_gap()
+        self.tell(logging.ERROR, "log_gap", text, peer=peer, origin=of, first=first, last=last)
 
     def sent(self, number: int, size: int) -> None:
         """Counts a message of `size` bytes that was sent on this connection."""

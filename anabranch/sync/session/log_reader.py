@@ -42,6 +42,14 @@ class LogReader:
         self._rows.clear()
         self.is_located = False
 
+    def misses(self, vector: Vector) -> None:
+        """Gives the position up: effects that the vector covers are in no block of this log.
+
+        A peer must hold them from now on for the log to reach back (S13.10).
+        """
+        self._tail.raise_floor(vector)
+        self.leave()
+
     def next_row(self) -> Optional[LogRow]:
         """Returns the next row without moving; None when no row is in memory."""
         if self._rows:

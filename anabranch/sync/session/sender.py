@@ -9,7 +9,7 @@ the peer has it on disk. A message is made only when the transport is ready to t
 peer costs the memory of one batch of rows, and a peer that is gone costs none.
 
 When the log does not reach back to the vector that the peer was sent, the sender holds back until
-the vector on the peer's disk grows.
+the vector on the peer's disk grows. So it does where effects are missing in the midst of the log.
 """
 
 from __future__ import annotations
@@ -73,6 +73,7 @@ class Sender:
         self.hello: Optional[m.Hello] = None
         self.open = False
         self.holding_back = False
+        self._gap: Optional[tuple[int, int, int]] = None
         self.acknowledged: Vector = {}
         self._sent: Vector = {}
         self._direct: frozenset[int] = frozenset()
@@ -197,6 +198,25 @@ class Sender:
             self.holding_back = True
             self._out.append(m.HoldingBack(True, dict(disk_vector)))
 
+    def _hold_back_at_gap(self, block: Block) -> m.HoldingBack:
+        """The effects before a block are in no block of this log (S13.10).
+
+        A snapshot has what became of them. The vector told covers them, so that the peer asks for
+        one.
+        """
+        missing = {block.origin: block.first - 1}
+        self._gap = (block.origin, self._sent.get(block.origin, 0) + 1, block.first - 1)
+        self.log.misses(missing)
+        self.holding_back = True
+        covered = dict(self._sent)
+        raise_to(covered, missing)
+        return m.HoldingBack(True, covered)
+
+    def take_gap(self) -> Optional[tuple[int, int, int]]:
+        """Returns (origin, first, last) of effects found missing since the last call, if any."""
+        gap, self._gap = self._gap, None
+        return gap
+
     # -- snapshots
 
     def send_snapshot(
@@ -247,6 +267,10 @@ class Sender:
         items: list[m.Item] = []
         size = 0
         while not self.holding_back and (row := self.log.next_row()) is not None:
+            if row.block.first > self._sent.get(row.block.origin, 0) + 1:
+                if items:
+                    break
+                return self._hold_back_at_gap(row.block)
             item = self._item(row.block)
             if item is None:
                 self.log.step()
@@ -274,18 +298,12 @@ class Sender:
     def _item(self, block: Block) -> Optional[m.Item]:
         """Returns the block, or its header if the peer gets the block directly from its origin.
 
-        Returns None if the peer has the block or was sent it. Raises LinkRefused when the block
-        does not follow the blocks that the peer was sent.
+        Returns None if the peer has the block or was sent it. Raises LinkRefused when the peer
+        stands within the block.
         """
         sent = self._sent.get(block.origin, 0)
         if block.last <= sent:
             return None
-        if block.first > sent + 1:
-            raise m.LinkRefused(
-                "gap",
-                f"this log holds effects of region {block.origin} from {block.first} on, but the "
-                f"peer was sent them only up to {sent}",
-            )
         if block.first <= sent:
             raise m.LinkRefused(
                 "forked",

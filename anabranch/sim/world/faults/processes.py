@@ -7,9 +7,11 @@ from functools import partial
 from random import Random
 from typing import Final
 
+from anabranch.sim.draw import ERROR_IN_A_STEP
 from anabranch.sim.plan import Fault
 from anabranch.sim.world.disk import Disk
 from anabranch.sim.world.faults.kinds import ends, kind
+from anabranch.sim.world.planted_error import PARTS, Plant
 from anabranch.sim.world.region import SimulatedRegion
 from anabranch.sim.world.world import World
 
@@ -71,6 +73,15 @@ def _death_in_checkpoint(world: World, fault: Fault, draw: Random) -> None:
     if region.running:
         how, power = draw.choice([("kill", None), ("power", _power(draw))])
         region.cut_checkpoint(draw.randrange(6), how, fault.duration_ms, power)
+
+
+@kind(ERROR_IN_A_STEP)
+def _error_in_a_step(world: World, fault: Fault, draw: Random) -> None:
+    """An error breaks off one of the next steps. The process ends and is started again (S13.10)."""
+    region = world.regions[fault.regions[0]]
+    if region.running:
+        calls_max = draw.choice([10, 100, 1000, 10_000])
+        region.plant(Plant(draw.choice(PARTS), draw.randrange(calls_max)), fault.duration_ms)
 
 
 @kind("blackout")

@@ -1,0 +1,61 @@
+"""Errors that break off steps of simulated regions (S13.10)."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from anabranch.region.driver.driver import Driver
+from anabranch.sim.draw import ERROR_IN_A_STEP, FAULTS, draw_plan
+from anabranch.sim.run import run_plan
+
+SEEDS = range(6)
+
+
+def test_only_errors_differ_from_the_plan_without_them() -> None:
+    """Seeds that were drawn before keep their runs."""
+    assert ERROR_IN_A_STEP not in FAULTS
+    kept = []
+    for seed in range(100):
+        plain, plan = draw_plan(seed), draw_plan(seed, errors=True)
+        errors = [fault for fault in plan.faults() if fault.kind == ERROR_IN_A_STEP]
+        others = tuple(step for step in plan.steps if step not in errors)
+        assert 1 <= len(errors) <= 4 and all(one.at_ms < plan.load_ms for one in errors)
+        assert plan.with_steps(()) == plain.with_steps(())
+        assert others in (plain.steps, tuple(plain.intents()))
+        kept.append(others == plain.steps)
+    assert 0.5 < sum(kept) / len(kept) < 0.9
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_region_comes_back_equal_to_its_log(seed: int) -> None:
+    result = run_plan(draw_plan(seed, 3, 100, errors=True))
+    assert not result.violations
+
+
+def test_errors_strike() -> None:
+    counted: Counter[str] = Counter()
+    for seed in SEEDS:
+        counted.update(run_plan(draw_plan(seed, 3, 100, errors=True)).counters)
+    assert counted["died of an error in a step"] > 0
+
+
+def test_a_step_that_catches_an_error_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So it was: each command was run in `try`, and the region went on after an error."""
+    real = Driver.step
+
+    # A call counts if product code makes it, or a function that passes a call of its name on.
+    def step(driver: Driver) -> object:
+        try:
+            return real(driver)
+        except MemoryError:
+            return real(driver)
+
+    monkeypatch.setattr(Driver, "step", step)
+    found = [
+        str(violation)
+        for seed in range(20)
+        for violation in run_plan(draw_plan(seed, 3, 100, errors=True)).violations
+    ]
+    assert any("caught an error in a step" in text for text in found)

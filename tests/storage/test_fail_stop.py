@@ -1,0 +1,188 @@
+"""An error in a step ends the region (S13.10), and what comes after such an end."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from anabranch.crdt.vector import Vector
+from anabranch.region.engine import journal
+from anabranch.region.engine.batch import Batch
+from anabranch.region.engine.client_calls import ClientCalls
+from anabranch.region.engine.engine import Engine
+from anabranch.region.engine.replies import Reply
+from anabranch.region.engine.rows import SnapshotRow
+from anabranch.region.engine.session import Session
+from anabranch.region.engine.state import EngineState
+from anabranch.region.live import failed_ends, inspection, starting
+from anabranch.region.live.database import FILE_NAME, Database
+from anabranch.region.live.failed_ends import ENDS_MAX, FailedEnds, NotStartedAgain, StepFailed
+from anabranch.region.live.process import Region
+from anabranch.region.live.serving import run
+from anabranch.region.live.system_clock import SystemClock
+from anabranch.region.storage import loading
+from anabranch.region.storage.log import Gap, gaps
+from tests.storage.region import config_of
+from tests.storage.test_failing import ALONE, all_committed, connect, state_on
+from tests.support.engines import execute, single
+
+
+class BrokenClients(ClientCalls):
+    """Executes a command on the key `bad` and then fails, as if memory had run out."""
+
+    def execute_batch(self, session: Session, batch: Batch, now_ms: int) -> tuple[list[Reply], int]:
+        done = super().execute_batch(session, batch, now_ms)
+        if b"bad" in batch.first:
+            raise MemoryError
+        return done
+
+
+class BrokenEngine(Engine):
+    """An engine with `BrokenClients`."""
+
+    def __init__(self, state: EngineState) -> None:
+        super().__init__(state)
+        self.clients = BrokenClients(state, self.steps)
+
+
+async def begin(directory: Path, fsync: str = "always") -> Region:
+    config = config_of("us", ALONE, {"crdt-start-patience-ms": 0, "appendfsync": fsync}, directory)
+    database = Database(directory)
+    driver = await starting.start(config, database, SystemClock(), make_engine=BrokenEngine)
+    region = Region(config, driver, database)
+    await region.start()
+    return region
+
+
+@pytest.mark.parametrize("fsync", ["always", "no"])
+async def test_a_command_that_breaks_off_ends_the_region(tmp_path: Path, fsync: str) -> None:
+    """The region used to go on, with an effect in memory that the log might never get.
+
+    A peer could not follow any more, and a restart did not help.
+    """
+    region = await begin(tmp_path, fsync)
+    client, other = await connect(region), await connect(region)
+    assert not (await client.say("XADD k * f v")).startswith(b"-")
+    await all_committed(region)
+    assert await client.say("XADD bad * f v") == b""
+    assert isinstance(region.failure, MemoryError)
+    answer = asyncio.create_task(other.say("XADD k * f v"))
+    await asyncio.wait_for(region.stop(), 10)
+    assert await answer == b"", "nobody is answered from memory that may be wrong"
+    assert set((await state_on(tmp_path))["keys"]) == {b"k"}
+    assert FailedEnds(tmp_path).total == 1
+
+    region = await begin(tmp_path)
+    client = await connect(region)
+    assert not (await client.say("XADD k * f v")).startswith(b"-")
+    assert region.driver.engine.state.process_facts["internal_errors"] == "1"
+    await region.stop()
+
+
+def test_three_ends_at_one_row_are_enough(tmp_path: Path) -> None:
+    """A supervisor would start the region for ever, and peers would see links come and go."""
+    for _ in range(ENDS_MAX):
+        assert FailedEnds(tmp_path).refusal() == ""
+        FailedEnds(tmp_path).note(17, {1: 9}, AssertionError("a bug"))
+    refusal = FailedEnds(tmp_path).refusal()
+    assert "3 times at row 17 of its log" in refusal and "AssertionError: a bug" in refusal
+    config = config_of("us", ALONE, {}, tmp_path)
+    with pytest.raises(NotStartedAgain, match="row 17"):
+        asyncio.run(run(config))
+    assert not (tmp_path / FILE_NAME).exists()
+
+
+def test_another_place_another_release_or_an_hour_begin_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end(vector: Vector) -> str:
+        FailedEnds(tmp_path).note(17, vector, MemoryError())
+        return FailedEnds(tmp_path).refusal()
+
+    assert [bool(end({1: 9 + n})) for n in range(4)] == [False] * 4
+    assert [bool(end({1: 12})) for _ in range(2)] == [False, True]
+    with monkeypatch.context() as patch:
+        patch.setattr(failed_ends, "_release", lambda: "another:")
+        assert FailedEnds(tmp_path).refusal() == ""
+    now_s = time.time()
+    monkeypatch.setattr(time, "time", lambda: now_s + 3601)
+    assert end({1: 12}) == "" and FailedEnds(tmp_path).total == 7
+
+
+def test_an_unreadable_file_of_ends_counts_as_none(tmp_path: Path) -> None:
+    (tmp_path / failed_ends.ENDS_NAME).write_text('{"total": []}')
+    assert FailedEnds(tmp_path).refusal() == "" and FailedEnds(tmp_path).total == 0
+
+
+def test_a_start_that_cannot_replay_a_row_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A supervisor saw a traceback without a row, and started the region for ever."""
+
+    async def write() -> None:
+        region = await begin(tmp_path)
+        await (await connect(region)).say("XADD k * f v")
+        region.fail(RuntimeError("as a kill"))  # no checkpoint, so the next start replays
+        await region.stop()
+
+    def breaks(*_: object) -> None:
+        raise MemoryError
+
+    asyncio.run(write())
+    (tmp_path / failed_ends.ENDS_NAME).unlink()
+    config = config_of("us", ALONE, {}, tmp_path)
+    monkeypatch.setattr(loading, "apply_block", breaks)
+    for _ in range(ENDS_MAX):
+        with pytest.raises(StepFailed, match=r"row \d+ of its log: .*MemoryError"):
+            asyncio.run(run(config))
+    with pytest.raises(NotStartedAgain, match=r"3 times at row \d+"):
+        asyncio.run(run(config))
+
+
+def test_a_block_stays_open_until_its_row_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block that was dropped first left effects in the vector that were in no row (S13.10)."""
+    engine = single()
+    session = engine.clients.connect("c", "", 1)
+    execute(engine, session, [b"XADD", b"k", b"*", b"f", b"v"], 1)
+    state = engine.state
+    rows, chains = len(state.journal.rows), dict(state.keyspace.chains)
+
+    def breaks(*_: object) -> bytes:
+        raise MemoryError
+
+    for name in ("chain_after", "BlockRow"):
+        with monkeypatch.context() as patch:
+            patch.setattr(journal, name, breaks)
+            with pytest.raises(MemoryError):
+                state.journal.cut_block()
+        assert state.journal.writer is not None
+        assert len(state.journal.rows) == rows and state.keyspace.chains == chains
+    state.journal.cut_block()
+    assert state.journal.writer is None and len(state.journal.rows) == rows + 1
+
+
+async def test_check_finds_effects_that_are_in_no_row(tmp_path: Path) -> None:
+    """`anabranch check` said that such a log is sound."""
+    region = await begin(tmp_path)
+    client = await connect(region)
+    for number in range(1, 5):
+        await client.say(f"XADD k * f {number}")
+    await region.stop()
+    assert (await inspection.inspect(tmp_path)).gaps == []
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as database, database:
+        database.execute("DELETE FROM log WHERE origin = 1 AND first IN (2, 3)")
+    found = await inspection.inspect(tmp_path)
+    (text,) = found.gaps
+    assert text.startswith("the effects 2 to 3 of us before row ") and not found.findings
+
+
+def test_what_came_with_a_snapshot_is_no_gap() -> None:
+    jumps = [(9, 1, 3, 7), (12, 2, 1, 3)]
+    joined = SnapshotRow(8, 0, 2, {1: 6, 2: 1}, [])
+    assert gaps(jumps, [joined]) == [Gap(12, 2, 2, 2)]
+    assert gaps(jumps, [SnapshotRow(10, 0, 2, {1: 6, 2: 2}, [])]) == [Gap(9, 1, 4, 6)]
