@@ -34,7 +34,7 @@ from anabranch.cluster.errors import ClusterError, ConnectionFailed
 from anabranch.cluster.ports import HOST
 from anabranch.cluster.regions import ProcessCluster, RegionProcess
 from anabranch.pipeline.options import SourceOptions
-from anabranch.pipeline.planning import Range
+from anabranch.pipeline.offsets import Range
 from anabranch.pipeline.reading import answers
 
 KEY = "orders"

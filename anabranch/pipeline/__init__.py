@@ -8,7 +8,7 @@ Reading order:
 
 - `errors`: the errors that users of Spark see.
 - `resp`: a small client of a region, for executors.
-- `offsets`: how far a query has read, by stream and region.
+- `offsets`: how far a query has read, by stream and region, and the ranges between.
 - `options`: the options of the source.
 - `regions`: finds a region that answers, and asks it about streams.
 - `planning`: up to where a query reads, and its partitions.

@@ -135,7 +135,14 @@ class RegionOptions:
     def _endpoints(self, region_option: str) -> list[Endpoint]:
         """The endpoints, the one that `region_option` names first."""
         found: list[Endpoint] = []
-        for part in self._needed("endpoints").split(","):
+        given = self._needed("endpoints")
+        if "@" in given:
+            # No message shows any of it: a password may have any character.
+            raise OptionError(
+                "endpoints has an address with a user or a password before '@', which is not shown "
+                "here: write NAME=HOST:PORT, and give username and passwordFile"
+            )
+        for part in given.split(","):
             name, equals, address = part.strip().rpartition("=")
             if equals and not name:
                 raise OptionError(f"endpoints: '{part}' has no name before '='")

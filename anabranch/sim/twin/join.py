@@ -78,6 +78,9 @@ def _join_key(state: State, key: Key, frozen: FrozenKey, cut: Frozen, is_restore
     for dot in [one for one in key.entries if one not in frozen.entries]:
         if covers(cut.vector, dot):
             key.remove(dot)
+            if dot[0] not in frozen.header:
+                # It was removed with the whole key (S5.5).
+                key.note_trimmed(dict([dot]))
     for dot, entry in frozen.entries.items():
         if dot not in key.entries and not covers(state.vector, dot):
             key.put(entry)
