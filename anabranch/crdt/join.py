@@ -131,7 +131,7 @@ def _join_stream(
 def _joins_marks(
     ours: Stream, region_id: int, theirs: Stream, our_counter: int, their_counter: int
 ) -> bool:
-    """Joins since when a log is held, and notes what is removed from it with the key (S5.5).
+    """Joins since when a log is held, and notes what is removed from it with the key (S5.4).
 
     Returns False if there is nothing more to join: the log is not here, because it was removed with
     the key, and the other side has nothing newer.

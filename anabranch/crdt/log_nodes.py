@@ -25,7 +25,7 @@ class LogNodes:
         self.length = 0
         # The counter of the first add since this region has held the log without a break; 0 before
         # it. With the key a region forgets its logs. So a reader that has read a part of a log
-        # below `began` has read it before the key was removed (S5.5). No part of the digest.
+        # below `began` has read it before the key was removed (S5.4). No part of the digest.
         self.began = 0
         # Checkpoint bookkeeping: the nodes changed since the last checkpoint, the numbers of
         # stored nodes that are no longer here, and the next number to give.

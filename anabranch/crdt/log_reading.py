@@ -55,7 +55,7 @@ def first_and_last(log: RegionLog) -> tuple[int, int]:
 
 
 def removed_up_to(log: RegionLog, after: int, applied: int) -> int:
-    """Returns the counter up to which entries were trimmed, or removed with the key (S5.5).
+    """Returns the counter up to which entries were trimmed, or removed with the key (S5.4).
 
     `after`: up to where the reader has read the log, 0 if nothing of it. `applied`: up to where
     this region has applied the effects of the log's region. With a key a region forgets its logs.

@@ -39,7 +39,7 @@ class RegionLog(LogNodes):
         super().__init__(region_id)
         self.limits = limits
         # The highest counter that a trim, or a removal of the whole key, has removed: a reader that
-        # comes from below it has missed entries (S5.5). No part of the digest.
+        # comes from below it has missed entries (S5.4). No part of the digest.
         self.trimmed = 0
 
     # -- adding

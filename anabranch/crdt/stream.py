@@ -342,7 +342,7 @@ class Stream(Header):
     def remove_observed(self, vector: Vector) -> None:
         """Observed-remove of entries, header, configurations and pairs, by vector.
 
-        Each log notes up to where it lost entries, as with a trim (S5.5).
+        Each log notes up to where it lost entries, as with a trim (S5.4).
         DEL, FLUSHALL and expiry share this part (S5.4, S10.3).
         """
         for region_id, counter in vector.items():

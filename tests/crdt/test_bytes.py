@@ -669,13 +669,13 @@ def test_state_of_version_2_does_not_say_where_logs_were_trimmed() -> None:
     stream.trim(9, 1 << 40, 0)
     stream.trim(2, 5, 0)
     assert trimmed_of(stream) == trimmed_of(read_state(state_of(stream), PairLimits()))
-    assert trimmed_of(stream).items() >= {(2, 7), (9, 1 << 40)}
+    assert trimmed_of(stream)[2] >= 7 and trimmed_of(stream)[9] == 1 << 40
     again = read_state(state_of_version(2, stream), PairLimits())
     assert trimmed_of(again) == {}
 
 
 def test_state_of_version_3_does_not_say_where_logs_began() -> None:
-    """Every log of such a state began at 1, so no reader is told that it was removed (S5.5).
+    """Every log of such a state began at 1, so no reader is told that it was removed (S5.4).
 
     A log whose entries are all gone has only a head. It must not seem to begin with its next entry.
     """

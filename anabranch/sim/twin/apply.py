@@ -149,7 +149,7 @@ def _trim(state: State, key: Key, effect: Trim) -> None:
     for region in effect.prefix:
         # A log that went with the key may be told as trimmed up to where the key was removed.
         for clears in (key.clears, state.flush_clears):
-            raise_to(key.ever_trimmed, {region: clears.get(region, 0)})
+            raise_to(key.removed_most, {region: clears.get(region, 0)})
     for dot in [one for one in key.entries if covers(effect.prefix, one)]:
         key.remove(dot)
     if effect.drops_references:

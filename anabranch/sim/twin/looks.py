@@ -50,7 +50,7 @@ def trim_questions(key: Optional[Key]) -> list[tuple[bytes, ...]]:
     """Questions about the region logs of a stream that were trimmed, or removed with the key.
 
     They are those of a reader that has read nothing, and of one that has not read the last entry
-    that was removed (S5.5).
+    that was removed (S5.4).
     """
     if key is None:
         return []

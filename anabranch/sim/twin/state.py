@@ -228,10 +228,12 @@ class Key:
         self.deadlines: dict[Dot, int] = {}
         self.pairs: dict[Dot, Pair] = {}
         self.configurations: dict[Dot, tuple[int, int]] = {}
-        # Up to where each region log was trimmed, or removed with the key (S5.5): in the present
+        # Up to where each region log was trimmed, or removed with the key (S5.4): in the present
         # life of the key, and ever. A region may have forgotten the rest with the key.
         self.trimmed: Vector = {}
         self.ever_trimmed: Vector = {}
+        # Up to where a region may at most say so of a log that went with the key.
+        self.removed_most: Vector = {}
         # Joined vectors of everything that clears pairs, FLUSHALLs aside (S11.3).
         self.clears: Vector = {}
         # IDs of all entries that were ever here, and of ends of spans.

@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from anabranch.crdt.log_reading import about_bytes, first_and_last, packed_range, removed_up_to, split
+from anabranch.crdt.log_reading import (
+    about_bytes,
+    first_and_last,
+    packed_range,
+    removed_up_to,
+    split,
+)
 from anabranch.crdt.region_log import RegionLog
 from anabranch.crdt.stream import Stream
 from anabranch.region.engine.commands.arguments import INT64_MAX, NO_SUCH_KEY, SYNTAX_ERROR, integer
@@ -65,7 +71,7 @@ def logs(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 
     `applied` is the counter up to which this region has applied the effects of that member: a
     reader that has read up to it has missed nothing (S2.4). `began` is the counter of the first add
-    to the log since the key was last removed as a whole, 0 before it (S5.5).
+    to the log since the key was last removed as a whole, 0 before it (S5.4).
     """
     stream = _stream(state, argv[1])
     reply: list[Reply] = []
@@ -126,7 +132,7 @@ def nodes(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     Returns [counter up to which the answer reaches, counter up to which entries were trimmed, or
     removed with the key, nodes]; `crdt/log_reading.py` describes their bytes. If the first counter
     is below `end`, the caller goes on from there. If the second is above `after`, it has missed
-    entries (S5.5).
+    entries (S5.4).
     """
     after, end = _range(argv)
     bytes_max = NODES_DEFAULT_BYTES
