@@ -1,7 +1,7 @@
 """Streams are removed and added to again between micro-batches: no entry is lost silently.
 
-The story is drawn with the seed `ANABRANCH_LOSSES_SEED` (1) and has about `ANABRANCH_LOSSES_ENTRIES`
-(1200) entries, which may be 200,000 by hand:
+The environment gives the seed of the story, `ANABRANCH_LOSSES_SEED` (1), and about how many entries
+it has, `ANABRANCH_LOSSES_ENTRIES` (1200). By hand these may be 200,000:
 
     ANABRANCH_LOSSES_ENTRIES=200000 make test-spark ARGS='-k test_losses_are_named'
 """
@@ -14,11 +14,8 @@ from random import Random
 from typing import Any, Final
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from anabranch.pipeline.datasource import StreamReader
 from anabranch.pipeline.options import SourceOptions
-from anabranch.pipeline.schema import default_schema
 from tests.pipeline.test_spark import add, endpoints
 from tests.support.cluster import LiveCluster
 
@@ -172,7 +169,12 @@ def test_losses_are_named(spark: Any, two_regions: LiveCluster, tmp_path: Path) 
 
 
 def test_a_drained_query_shows_no_lag(two_regions: LiveCluster) -> None:
-    """The latest offset counted the effects of other streams, so the query seemed behind for ever."""
+    """The latest offset counted the effects of other streams, so the query had a lag for ever."""
+    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+    from anabranch.pipeline.datasource import StreamReader
+    from anabranch.pipeline.schema import default_schema
+
     add(two_regions, "us", 10)
     options = SourceOptions({"endpoints": endpoints(two_regions), "streams": "orders"}, True)
     reader = StreamReader(options, default_schema("array"))
