@@ -170,7 +170,7 @@ def main(arguments: Optional[list[str]] = None) -> int:
     add("--out", type=Path, help="directory for the totals of all keys, as Parquet")
     add("--seconds", type=int, help="count for so long what comes")
     add("--batch", type=int, default=1_000_000, help="most entries of one micro-batch")
-    add("--allow-loss", action="store_true", help="go on if entries were trimmed before")
+    add("--allow-loss", action="store_true", help="go on if entries were lost before")
     add("--master", default="local[*]", help="Spark's master")
     given = parser.parse_args(arguments)
     if not set(given.by) <= set(BY):

@@ -33,8 +33,8 @@ from anabranch.cluster.client import RespClient
 from anabranch.cluster.errors import ClusterError, ConnectionFailed
 from anabranch.cluster.ports import HOST
 from anabranch.cluster.regions import ProcessCluster, RegionProcess
+from anabranch.pipeline.offsets import Range
 from anabranch.pipeline.options import SourceOptions
-from anabranch.pipeline.planning import Range
 from anabranch.pipeline.reading import answers
 
 KEY = "orders"

@@ -81,7 +81,7 @@ def apply(
     elif isinstance(effect, fx.RemoveEntries):
         apply_remove_entries(keyspace, stream, effect)
     elif isinstance(effect, fx.Trim):
-        apply_trim(stream, effect)
+        apply_trim(keyspace, stream, effect)
     elif isinstance(effect, fx.Delete):
         apply_delete(keyspace, stream, effect, origin, counter)
     elif isinstance(effect, fx.SetId):
@@ -258,9 +258,9 @@ def apply_remove_entries(keyspace: Keyspace, stream: Stream, effect: fx.RemoveEn
             keyspace.conflicts.removed_twice += 1
 
 
-def apply_trim(stream: Stream, effect: fx.Trim) -> None:
+def apply_trim(keyspace: Keyspace, stream: Stream, effect: fx.Trim) -> None:
     for region_id, counter in effect.prefix.items():
-        stream.trim(region_id, counter)
+        stream.trim(region_id, counter, keyspace.flush_clears.get(region_id, 0))
         if effect.drops_references:
             for group in stream.groups.values():
                 group.delivery.drop_references(region_id, counter)

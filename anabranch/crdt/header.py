@@ -63,6 +63,12 @@ class Header:
         """Whether header and `touched` are kept without a dict: one dot and its ID, or nothing."""
         return self._heads is None and self._touched is None
 
+    def has_head(self, region_id: int) -> bool:
+        """Whether the header holds an add or XSETID of that region."""
+        if self._heads is not None:
+            return region_id in self._heads
+        return self._head_region == region_id
+
     def is_same(self, other: Header) -> bool:
         """Whether header and `touched` are those of the other stream."""
         if self._is_one_head() and other._is_one_head():

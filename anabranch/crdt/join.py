@@ -82,7 +82,9 @@ def _is_same(ours: Stream, theirs: Stream) -> bool:
 
 def _is_same_log(ours: RegionLog, theirs: RegionLog) -> bool:
     node_map, twins = ours.node_map, theirs.node_map
-    if ours.trimmed != theirs.trimmed or node_map.size() != twins.size():
+    if ours.trimmed != theirs.trimmed or ours.began != theirs.began:
+        return False
+    if node_map.size() != twins.size():
         return False
     for index in range(node_map.size()):
         node, twin = node_map.node(index), twins.node(index)
@@ -113,6 +115,8 @@ def _join_stream(
     for region_id in region_ids:
         our_counter = our_vector.get(region_id, 0)
         their_counter = their_vector.get(region_id, 0)
+        if not _joins_marks(ours, region_id, theirs, our_counter, their_counter):
+            continue
         if join_log(ours, region_id, theirs.find_log(region_id), our_counter, their_counter):
             keyspace.changes.added_keys[ours.key] = None
             _count_late(keyspace, ours, region_id, our_counter)
@@ -122,6 +126,30 @@ def _join_stream(
         _join_rare(keyspace, ours, other, theirs, now_ms)
     note_change(keyspace, ours)
     keyspace.drop_if_empty(ours)
+
+
+def _joins_marks(
+    ours: Stream, region_id: int, theirs: Stream, our_counter: int, their_counter: int
+) -> bool:
+    """Joins since when a log is held, and notes what is removed from it with the key (S5.4).
+
+    Returns False if there is nothing more to join: the log is not here, because it was removed with
+    the key, and the other side has nothing newer.
+    """
+    log, twin = ours.find_log(region_id), theirs.find_log(region_id)
+    if log is None:
+        if their_counter <= our_counter:
+            return False
+        began = 0 if twin is None else twin.began
+        ours.log(region_id).began = max(began, our_counter + 1) if began else 0
+        return True
+    if twin is not None:
+        log.began = max(log.began, twin.began)
+    if not theirs.header.has_head(region_id):
+        # Without a removal of the whole key the other side would have the head (S3.1).
+        removed = log.last_counter_up_to(min(our_counter, their_counter))
+        log.trimmed = max(log.trimmed, removed)
+    return True
 
 
 def _join_header(ours: Stream, theirs: Stream, our_vector: Vector, their_vector: Vector) -> None:

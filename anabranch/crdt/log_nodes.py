@@ -23,6 +23,10 @@ class LogNodes:
         self.region_id = region_id
         self.node_map = NodeMap()
         self.length = 0
+        # The counter of the first add since this region has held the log without a break; 0 before
+        # it. With the key a region forgets its logs. So a reader that has read a part of a log
+        # below `began` has read it before the key was removed (S5.4). No part of the digest.
+        self.began = 0
         # Checkpoint bookkeeping: the nodes changed since the last checkpoint, the numbers of
         # stored nodes that are no longer here, and the next number to give.
         # A log that has had only one node has none of these lists: the node itself tells.
@@ -116,6 +120,8 @@ class LogNodes:
 
     def _adopt(self, node: PackedNode) -> None:
         """Notes a node that is new in this log, and in the node_map."""
+        if not self.began:
+            self.began = node.base_counter + 1
         self._note_unhashed(node)
         self._note_unsaved(node)
 

@@ -54,6 +54,23 @@ def first_and_last(log: RegionLog) -> tuple[int, int]:
     return cursor.counter, log.last_counter_up_to(log.node_map.nodes[-1].last_counter)
 
 
+def removed_up_to(log: RegionLog, after: int, applied: int) -> int:
+    """Returns the counter up to which entries were trimmed, or removed with the key (S5.4).
+
+    `after`: up to where the reader has read the log, 0 if nothing of it. `applied`: up to where
+    this region has applied the effects of the log's region. With a key a region forgets its logs.
+    So a reader that has read a part of the log before the present one began is told that all below
+    the beginning was removed, even if it has read all of that. A reader at the mark of a trim may
+    have begun there.
+    """
+    if 0 < after <= applied and after != log.trimmed:
+        if not log.began:
+            return applied
+        if after < log.began:
+            return max(log.trimmed, log.began - 1, after + 1)
+    return log.trimmed
+
+
 def about_bytes(log: RegionLog) -> int:
     """Returns the bytes of the nodes.
 

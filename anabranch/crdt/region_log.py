@@ -38,8 +38,8 @@ class RegionLog(LogNodes):
     def __init__(self, region_id: int, limits: NodeLimits) -> None:
         super().__init__(region_id)
         self.limits = limits
-        # The highest counter that a trim has removed, here or elsewhere: a reader that comes from
-        # below it has missed entries. No part of the digest.
+        # The highest counter that a trim, or a removal of the whole key, has removed: a reader that
+        # comes from below it has missed entries (S5.4). No part of the digest.
         self.trimmed = 0
 
     # -- adding

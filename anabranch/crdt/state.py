@@ -22,8 +22,9 @@ from anabranch.crdt.place import put_place, read_place
 from anabranch.crdt.spans import put_spans_by_region, read_spans_by_region
 from anabranch.crdt.stream import Stream
 
-# Version 1 does not say which pairs are retired, version 2 not up to where logs were trimmed.
-STATE_VERSION: Final = 3
+# Version 1 does not say which pairs are retired, version 2 not up to where logs were trimmed, and
+# version 3 not where they began.
+STATE_VERSION: Final = 4
 
 
 # -- packed nodes
@@ -106,7 +107,8 @@ def cut_converged(image: StateImage, stream: Stream) -> None:
     """Cuts a key without its entries and its local part.
 
     These are header, creates, deadlines and configurations (converged), then tombstones, clears,
-    `touched` and pairs (kept until stable), then up to where each region log was trimmed.
+    `touched` and pairs (kept until stable), then up to where each region log was trimmed, and where
+    it began.
     """
     out = image.out
     put_varint(out, STATE_VERSION)
@@ -127,6 +129,7 @@ def cut_converged(image: StateImage, stream: Stream) -> None:
         image.add(PairsImage(stream.pairs))
     trimmed = {log.region_id: log.trimmed for log in stream.logs.values() if log.trimmed}
     put_vector(image.out, trimmed)
+    put_vector(image.out, {one.region_id: one.began for one in stream.each_log() if one.began})
 
 
 def _put_rare(out: bytearray, stream: Stream) -> None:
@@ -198,7 +201,19 @@ def read_converged(reader: Reader, stream: Stream) -> int:
         for _ in range(reader.count()):
             region_id = reader.varint()
             stream.log(region_id).trimmed = reader.varint()
+    _read_begins(reader, stream, version)
     return version
+
+
+def _read_begins(reader: Reader, stream: Stream, version: int) -> None:
+    """Reads where each region log began. Before version 4 that was not noted: 1 accuses nobody."""
+    if version >= 4:
+        for _ in range(reader.count()):
+            region_id = reader.varint()
+            stream.log(region_id).began = reader.varint()
+        return
+    for region_id in {*stream.header.heads, *stream.logs}:
+        stream.log(region_id).began = 1
 
 
 def _read_until_stable(reader: Reader, stream: Stream) -> None:

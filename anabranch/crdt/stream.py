@@ -319,9 +319,17 @@ class Stream:
             return 0
         return log.remove_prefix(counter)[0]
 
-    def trim(self, region_id: int, counter: int) -> None:
-        """Removes a prefix of a region log, and notes up to where entries were trimmed."""
-        log = self.log(region_id)
+    def trim(self, region_id: int, counter: int, flushed: int) -> None:
+        """Removes a prefix of a region log, and notes up to where entries were trimmed.
+
+        `flushed`: up to where a FLUSHALL that is not stable yet has removed that log. A log that is
+        not here was removed with the key, perhaps beyond the prefix of a concurrent trim.
+        """
+        log = self.find_log(region_id)
+        if log is None:
+            log = self.log(region_id)
+            counter = max(counter, self.read_rare().clears.get(region_id, 0), flushed)
+            log.began = counter
         log.remove_prefix(counter)
         log.trimmed = max(log.trimmed, counter)
 
@@ -334,10 +342,14 @@ class Stream:
     def remove_observed(self, vector: Vector) -> None:
         """Observed-remove of entries, header, configurations and pairs, by vector.
 
+        Each log notes up to where it lost entries, as with a trim (S5.4).
         DEL, FLUSHALL and expiry share this part (S5.4, S10.3).
         """
         for region_id, counter in vector.items():
-            self.remove_prefix(region_id, counter)
+            log = self.find_log(region_id)
+            if log is not None and log.length:
+                log.trimmed = max(log.trimmed, log.last_counter_up_to(counter))
+                log.remove_prefix(counter)
         self.header.set_heads(
             {
                 region_id: head

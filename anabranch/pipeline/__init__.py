@@ -8,9 +8,10 @@ Reading order:
 
 - `errors`: the errors that users of Spark see.
 - `resp`: a small client of a region, for executors.
-- `offsets`: how far a query has read, by stream and region.
+- `offsets`: how far a query has read, by stream and region, and the ranges between.
 - `options`: the options of the source.
 - `regions`: finds a region that answers, and asks it about streams.
+- `losses`: the errors that name entries which are gone.
 - `planning`: up to where a query reads, and its partitions.
 - `filters`: filters that Spark pushes down.
 - `reading`: reads one range of a region log in a task.

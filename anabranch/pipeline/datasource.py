@@ -25,9 +25,9 @@ from pyspark.sql.types import StructType
 
 from anabranch.pipeline.errors import OptionError, PipelineError
 from anabranch.pipeline.filters import Bounds
-from anabranch.pipeline.offsets import Offset, joined, read_offset
+from anabranch.pipeline.offsets import Offset, Range, joined, read_offset
 from anabranch.pipeline.options import FORMATS, SourceOptions
-from anabranch.pipeline.planning import Planner, Range, check_order
+from anabranch.pipeline.planning import Planner, check_order
 from anabranch.pipeline.reading import read_range
 from anabranch.pipeline.schema import check_schema, default_schema
 from anabranch.pipeline.sink import BatchWriter, StreamWriter, checked_options
@@ -163,6 +163,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # With Trigger.AvailableNow the query ends at the first offset that is latest.
         self._is_for_now = False
         self._target: Optional[Offset] = None
+        # Where the newest micro-batch ends.
+        self._end: Offset = {}
 
     def __getstate__(self) -> dict[str, Any]:
         # The reader goes to executors, its connection does not.
@@ -195,17 +197,22 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._is_for_now:
             if self._target is None:
                 self._target = end
-            end = joined(begin, self._target)
+            end = planner.without_removed(joined(begin, self._target))
         if isinstance(limit, ReadMaxRows):
-            return planner.limited(begin, end, limit.max_rows)
-        if not isinstance(limit, ReadAllAvailable):
+            end = planner.limited(begin, end, limit.max_rows)
+        elif not isinstance(limit, ReadAllAvailable):
             raise OptionError(f"this source has no limit of the kind {type(limit).__name__}")
+        self._end = end
         return end
 
     def reportLatestOffset(self) -> Optional[Offset]:
-        """What the read region has applied, for the progress of the query; None if none answers."""
+        """Where the next micro-batch would end, for the progress of the query.
+
+        It is the end of the newest one if nothing is unread: a log without new entries stays where
+        it is. None if no region answers, or entries are lost, which the next micro-batch tells.
+        """
         try:
-            return self._planner.latest({})
+            return self._planner.latest(self._end)
         except PipelineError:
             return None
 

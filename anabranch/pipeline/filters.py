@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Optional
 
 from anabranch.crdt import ids
-from anabranch.pipeline.planning import Range
+from anabranch.pipeline.offsets import Range
 from anabranch.pipeline.regions import Regions
 from anabranch.pipeline.resp import printable
 

@@ -23,6 +23,30 @@ Point = Union[str, int]
 _EXAMPLE: Final = '{"orders": {"us": 1200, "eu": "earliest"}, "rides": "latest"}'
 
 
+class Range:
+    """The entries of one region log with after < counter ≤ end, which one task reads.
+
+    `is_new`: the query has read nothing of the stream before. It begins where the stream is
+    trimmed, so what was trimmed is no loss. The region that planned may have lacked the trimming.
+    """
+
+    def __init__(
+        self, stream: str, region: str, after: int, end: int, is_new: bool = False
+    ) -> None:
+        self.stream: Final = stream
+        self.region: Final = region
+        self.after: Final = after
+        self.end: Final = end
+        self.is_new: Final = is_new
+
+    def part(self, after: int, end: int) -> Range:
+        """The entries of this range with after < counter ≤ end; only the first part can be new."""
+        return Range(self.stream, self.region, after, end, self.is_new and after == self.after)
+
+    def __repr__(self) -> str:
+        return f"the log of {self.region} in {self.stream}, ({self.after}, {self.end}]"
+
+
 class Start:
     """The value of `startingOffsets` or `endingOffsets`.
 

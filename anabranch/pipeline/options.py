@@ -34,7 +34,8 @@ OPTIONS: Final = {
     "maxEntriesPerTrigger": "Streaming only: most entries of one micro-batch. Default: no limit.",
     "minPartitions": "At least about so many partitions. Default: one for 32 MiB of a region log.",
     "fetchSize": "Bytes of one request of a task, 4096 to 4194304. Default: 1048576.",
-    "failOnDataLoss": "`true` (default): fail if entries were trimmed before they were read.",
+    "failOnDataLoss": "`true` (default): fail if entries were trimmed, or a stream removed, before "
+    "they were read.",
     "fieldsFormat": "The column `fields` as `array` (default), `map`, `json`, or `raw`: as "
     "`array`, with names as BINARY.",
     "mode": "A field that does not fit its typed column: `PERMISSIVE` (default) makes it null, "
@@ -135,7 +136,14 @@ class RegionOptions:
     def _endpoints(self, region_option: str) -> list[Endpoint]:
         """The endpoints, the one that `region_option` names first."""
         found: list[Endpoint] = []
-        for part in self._needed("endpoints").split(","):
+        given = self._needed("endpoints")
+        if "@" in given:
+            # No message shows any of it: a password may have any character.
+            raise OptionError(
+                "endpoints has an address with a user or a password before '@', which is not shown "
+                "here: write NAME=HOST:PORT, and give username and passwordFile"
+            )
+        for part in given.split(","):
             name, equals, address = part.strip().rpartition("=")
             if equals and not name:
                 raise OptionError(f"endpoints: '{part}' has no name before '='")

@@ -8,12 +8,20 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Final, Optional
 
-from anabranch.pipeline.errors import DataLossError, OptionError, PipelineError
+from anabranch.pipeline.errors import OptionError, PipelineError
+from anabranch.pipeline.losses import (
+    above_the_end,
+    other_history,
+    removed_early,
+    stream_gone,
+    trimmed_early,
+)
 from anabranch.pipeline.offsets import (
     EARLIEST,
     LATEST,
     Offset,
     Point,
+    Range,
     Start,
     check_names,
     joined,
@@ -29,36 +37,14 @@ PARTITION_BYTES: Final = 32 << 20
 PIECE_BYTES: Final = 1 << 20
 
 
-class Range:
-    """The entries of one region log with after < counter ≤ end, which one task reads.
-
-    `is_new`: the query has read nothing of the stream before. It begins where the stream is
-    trimmed, so what was trimmed is no loss. The region that planned may have lacked the trimming.
-    """
-
-    def __init__(
-        self, stream: str, region: str, after: int, end: int, is_new: bool = False
-    ) -> None:
-        self.stream: Final = stream
-        self.region: Final = region
-        self.after: Final = after
-        self.end: Final = end
-        self.is_new: Final = is_new
-
-    def part(self, after: int, end: int) -> Range:
-        """The entries of this range with after < counter ≤ end; only the first part can be new."""
-        return Range(self.stream, self.region, after, end, self.is_new and after == self.after)
-
-    def __repr__(self) -> str:
-        return f"the log of {self.region} in {self.stream}, ({self.after}, {self.end}]"
-
-
 class Planner:
     """The plan of one query."""
 
     def __init__(self, options: SourceOptions) -> None:
         self.options: Final = options
         self.regions: Final = Regions(options)
+        # Stream and region of the logs that were read, and are gone with their stream.
+        self._removed: Final[set[tuple[str, str]]] = set()
 
     # -- which streams, and how far they reach
 
@@ -92,7 +78,7 @@ class Planner:
             for facts in logs:
                 given = start[stream].get(facts.region, 0)
                 if given > facts.applied:
-                    raise _above_the_end(stream, given, facts)
+                    raise above_the_end(stream, given, facts)
         return start
 
     def end(self) -> Offset:
@@ -107,10 +93,13 @@ class Planner:
     ) -> Offset:
         names = [facts.region for logs in streams.values() for facts in logs]
         check_names(option, start, list(streams), sorted(set(names)) or self.regions.members())
+        is_begin = default == EARLIEST
         return sorted_offset(
             {
                 stream: {
-                    facts.region: _counter(start.point(stream, facts.region, default), facts)
+                    facts.region: _counter(
+                        start.point(stream, facts.region, default), facts, is_begin
+                    )
                     for facts in logs
                 }
                 for stream, logs in streams.items()
@@ -129,13 +118,40 @@ class Planner:
         for stream in {*self.regions.stream_names(), *kept}:
             logs = self.regions.logs(stream)
             if logs is not None:
+                self._check_removed(stream, logs, start.get(stream, {}))
                 found[stream] = {facts.region: _reached(facts, start.get(stream)) for facts in logs}
                 self._check_history(stream, logs, start.get(stream, {}))
             elif stream in kept:
                 self._is_gone(stream, start[stream])
         if start:
             self._check_named(found, start)
-        return joined(start, found)
+        return self.without_removed(joined(start, found))
+
+    def without_removed(self, offset: Offset) -> Offset:
+        """The offset without the logs that were found removed, as `failOnDataLoss` false allows.
+
+        A log that its region begins anew is then read from its first entry.
+        """
+        return {
+            stream: {
+                region: counter
+                for region, counter in logs.items()
+                if (stream, region) not in self._removed
+            }
+            for stream, logs in offset.items()
+        }
+
+    def _check_removed(self, stream: str, logs: list[LogFacts], start: dict[str, int]) -> None:
+        """Raises DataLossError if the stream was removed and added to again since it was read."""
+        for facts in logs:
+            reached = start.get(facts.region, 0)
+            if not facts.is_removed_since(reached):
+                self._removed.discard((stream, facts.region))
+                continue
+            if self.options.fail_on_loss:
+                raise removed_early(Range(stream, facts.region, reached, facts.applied), facts)
+            if facts.began == 0:
+                self._removed.add((stream, facts.region))
 
     def _check_history(self, stream: str, logs: list[LogFacts], start: dict[str, int]) -> None:
         """Raises DataLossError if the region that answers has lost effects of its own.
@@ -148,7 +164,7 @@ class Planner:
             return
         own = own_end(self.regions.info())
         if own is not None and own[1] < start.get(own[0], 0):
-            raise _other_history(stream, start[own[0]], *own)
+            raise other_history(stream, start[own[0]], *own)
 
     def _check_named(self, *there: Collection[str]) -> None:
         """Raises PipelineError for a stream that is named, no glob, and not in `there`."""
@@ -169,7 +185,7 @@ class Planner:
         if not logs or not self.regions.holds(logs):
             return False
         if self.options.fail_on_loss:
-            raise _gone(stream)
+            raise stream_gone(stream)
         return True
 
     def ranges(self, start: Offset, end: Offset) -> list[Range]:
@@ -258,7 +274,11 @@ class Planner:
                     f"{', '.join(of_region)}: its checkpoint is of another cluster"
                 )
             applied[one] = facts.applied
-            if facts.trimmed > one.after and not one.is_new and self.options.fail_on_loss:
+            if one.is_new or not self.options.fail_on_loss:
+                continue
+            if facts.is_removed_since(one.after):
+                raise removed_early(one, facts)
+            if facts.trimmed > one.after:
                 raise trimmed_early(one, one.after, facts.trimmed)
         return applied
 
@@ -295,55 +315,6 @@ def grouped(one: Range, parts: list[LogPart], size: int, applied: int) -> list[R
                 found.append(one.part(after, part.counter))
             after, entries, collected = part.counter, 0, 0
     return found
-
-
-def trimmed_early(one: Range, reached: int, trimmed: int) -> DataLossError:
-    """The error for a range that was read up to `reached` and then trimmed up to `trimmed`."""
-    return DataLossError(
-        f"entries of {one.region} in the stream '{printable(one.stream)}' were trimmed before they "
-        f"were read: those with counters above {reached} and up to {trimmed}. Read more often, or "
-        "trim less; with failOnDataLoss false the query goes on without them"
-    )
-
-
-def lost_before(one: Range, applied: int) -> DataLossError:
-    """The error for a range of a lost region: its effects above `applied` were lost with it."""
-    return DataLossError(
-        f"{one.region} was declared lost, and the regions of endpoints have its effects only up to "
-        f"{applied}: entries with counters above that and up to {one.end} are lost, if there "
-        f"were any in the stream '{printable(one.stream)}'; with failOnDataLoss false the query "
-        "goes on without them"
-    )
-
-
-def _above_the_end(stream: str, given: int, facts: LogFacts) -> OptionError:
-    """The error for a place of `startingOffsets` that a log has not reached."""
-    return OptionError(
-        f"startingOffsets: {given} lies above the end of the log of {facts.region} in "
-        f"'{printable(stream)}', which is {facts.applied} in the region that is read. The query "
-        f"would skip the entries up to {given} when they come. Give a place up to {facts.applied}, "
-        "or latest. If the region that is read lacks effects that another region has, wait until "
-        "it has received them, or name the other one as readRegion. If "
-        f"{facts.region} was restored from a backup, it uses "
-        "the counters above the backup again: give a place that the backup holds, or earliest"
-    )
-
-
-def _other_history(stream: str, reached: int, region: str, end: int) -> DataLossError:
-    """The error for a region that has issued fewer effects than were read of its log."""
-    return DataLossError(
-        f"the log of {region} in '{printable(stream)}' was read up to {reached}, and "
-        f"{region} has effects up to {end}: the cluster was made anew, or "
-        f"{region} was restored from a backup. The query would skip what {region} adds "
-        f"up to {reached}. Give it a new checkpoint; with failOnDataLoss false it goes on"
-    )
-
-
-def _gone(stream: str) -> DataLossError:
-    return DataLossError(
-        f"the stream '{printable(stream)}' is gone: it was deleted, or it expired. Entries that "
-        "were not read yet are lost. With failOnDataLoss false the query goes on"
-    )
 
 
 def ranges(start: Offset, end: Offset, new: Collection[str] = ()) -> list[Range]:
@@ -384,7 +355,14 @@ def _reached(facts: LogFacts, begin: Optional[dict[str, int]]) -> int:
     return facts.applied if max(facts.last, facts.trimmed) > reached else reached
 
 
-def _counter(point: Point, facts: LogFacts) -> int:
+def _counter(point: Point, facts: LogFacts, is_begin: bool) -> int:
+    """The counter of a point. `is_begin`: it is where a query begins.
+
+    A log that never had an entry begins at 0, also with `latest`. A counter in the offset says that
+    the query has read a log, which is missed when it is gone.
+    """
     if isinstance(point, int):
         return point
-    return facts.trimmed if point == EARLIEST else facts.applied
+    if point == EARLIEST:
+        return facts.trimmed
+    return 0 if is_begin and facts.began == 0 else facts.applied

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from anabranch.answers import listed_vector, members_of
 from anabranch.pipeline.errors import DataLossError, RegionsError
+from anabranch.pipeline.losses import lost_before, trimmed_early
+from anabranch.pipeline.offsets import Range
 from anabranch.pipeline.options import SourceOptions
-from anabranch.pipeline.planning import Range, lost_before, trimmed_early
 from anabranch.pipeline.regions import Rotation, info_of, refusal
 from anabranch.pipeline.resp import Connection, RefusedCommand, RegionGone, encoded, printable
 

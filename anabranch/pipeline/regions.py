@@ -145,11 +145,24 @@ class LogFacts:
         # The counters of the first and the last entry, 0 without entries. They need not be on disk.
         self.first: Final = int_of(facts["first"])
         self.last: Final = int_of(facts["last"])
-        # The counter up to which entries were trimmed.
+        # The counter of the first add since the stream was last removed as a whole; 0 before it.
+        # None: the region is of a version that does not tell.
+        self.began: Final = int_of(facts["began"]) if "began" in facts else None
+        # The counter up to which entries were trimmed, or removed with the whole stream.
         self.trimmed: Final = int_of(facts["trimmed"])
         self.entries: Final = int_of(facts["entries"])
         # About so many bytes.
         self.size: Final = int_of(facts["bytes"])
+
+    def is_removed_since(self, reached: int) -> bool:
+        """Whether the log was removed with its stream after a query had read it up to `reached`.
+
+        False if the region has not applied that much: the log may come. A query at the mark of a
+        trim may have begun there.
+        """
+        if self.began is None or not 0 < reached <= self.applied or reached == self.trimmed:
+            return False
+        return self.began == 0 or reached < self.began
 
 
 class LogPart:

@@ -588,14 +588,21 @@ def state_of(stream: Stream) -> bytes:
     return bytes(out)
 
 
+def begins_of(stream: Stream) -> Vector:
+    """region_id → where that log began."""
+    return {region_id: log.began for region_id, log in stream.logs.items()}
+
+
 def state_of_version(version: int, stream: Stream) -> bytes:
     """The state as a former release wrote it, of a stream in which no pair is retired."""
-    converged, local, marks = converged_state(stream), bytearray(), bytearray()
+    converged, local, marks, begins = converged_state(stream), bytearray(), bytearray(), bytearray()
     put_local(local, stream)
     put_vector(marks, trimmed_of(stream))
-    assert converged[0] == STATE_VERSION == 3 and converged.endswith(marks)
+    put_vector(begins, begins_of(stream))
+    assert converged[0] == STATE_VERSION == 4 and converged.endswith(marks + begins)
     assert local[-1] == 0, "no producer has retired pairs"
-    former = bytes([version]) + converged[1 : len(converged) - len(marks)]
+    left_out = len(begins) if version == 3 else len(marks + begins)
+    former = bytes([version]) + converged[1 : len(converged) - left_out]
     return bytes(former + (local[:-1] if version == 1 else local))
 
 
@@ -649,8 +656,8 @@ def test_state_of_version_1_has_no_retired_pairs() -> None:
     again = read_state(former, limits)
     assert pairs_of(again) == pairs_of(stream)
     assert again.pairs.count_answering() == stream.pairs.count() and limits.retired == 0
-    assert state_of(again) == body
-    for version in (0, 4, 127):
+    assert begins_of(again) == dict.fromkeys(begins_of(stream), 1)
+    for version in (0, 5, 127):
         with pytest.raises(Malformed):
             read_state(bytes([version]) + body[1:], PairLimits())
 
@@ -658,16 +665,26 @@ def test_state_of_version_1_has_no_retired_pairs() -> None:
 def test_state_of_version_2_does_not_say_where_logs_were_trimmed() -> None:
     """In a checkpoint or a snapshot of the former release, no log was trimmed."""
     stream = full_twin().keyspace.keys[b"m"]
-    stream.trim(2, 7)
-    stream.trim(9, 1 << 40)
-    stream.trim(2, 5)
+    stream.trim(2, 7, 0)
+    stream.trim(9, 1 << 40, 0)
+    stream.trim(2, 5, 0)
     assert trimmed_of(stream) == trimmed_of(read_state(state_of(stream), PairLimits()))
-    assert trimmed_of(stream).items() >= {(2, 7), (9, 1 << 40)}
+    assert trimmed_of(stream)[2] >= 7 and trimmed_of(stream)[9] == 1 << 40
     again = read_state(state_of_version(2, stream), PairLimits())
     assert trimmed_of(again) == {}
-    for region_id, counter in trimmed_of(stream).items():
-        again.trim(region_id, counter)
-    assert state_of(again) == state_of(stream)
+
+
+def test_state_of_version_3_does_not_say_where_logs_began() -> None:
+    """Every log of such a state began at 1, so no reader is told that it was removed (S5.4).
+
+    A log whose entries are all gone has only a head. It must not seem to begin with its next entry.
+    """
+    stream = full_twin().keyspace.keys[b"m"]
+    stream.header.note(9, 70, 5, 1)
+    assert begins_of(read_state(state_of(stream), PairLimits())) == begins_of(stream)
+    again = read_state(state_of_version(3, stream), PairLimits())
+    assert begins_of(again) == dict.fromkeys({*begins_of(stream), 9}, 1)
+    assert trimmed_of(again) == trimmed_of(stream)
 
 
 def test_more_retired_pairs_than_there_are_pairs() -> None:

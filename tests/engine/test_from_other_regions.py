@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from anabranch.region.engine.engine import Engine
 from tests.support.engine_cluster import Place, carry, cluster, sync
 from tests.support.replies import plain
@@ -91,6 +93,80 @@ def test_a_snapshot_tells_up_to_where_a_log_was_trimmed() -> None:
     eu.commit()
     missed = [plain(place("CRDT.NODES", "s", "us", "0", "3"))[:2] for place in (us, eu)]
     assert missed == [[3, 2]] * 2
+
+
+def removed_for(region: Place, log: str, after: int) -> bool:
+    """Whether a reader in bulk that has read a log of `s` up to `after` is told of a removal."""
+    reply = plain(region("CRDT.NODES", "s", log, str(after), "99"))
+    return bool(reply[1] > after)
+
+
+def joined(source: Place, target: Place) -> None:
+    """`target` joins a snapshot of `source`."""
+    cut = source.engine.peers.snapshots.cut()
+    source.commit()
+    target.engine.peers.snapshots.join(list(cut.chunks(1 << 16)), 1, target.now_ms)
+    target.commit()
+
+
+@pytest.mark.parametrize("way", ["log", "snapshot"])
+def test_a_reader_is_told_of_a_key_that_was_removed(way: str) -> None:
+    """S5.4: FLUSHALL drops the key, and a new add makes it anew, without a word of the former one.
+
+    A reader had taken three of us's ten entries, in us or in eu. Both took the new entry for the
+    fourth.
+    """
+    us, eu = cluster(2)
+    for _ in range(10):
+        us.ok("XADD", "s", "*", "f", "v")
+    sync(us, eu)
+    us.ok("FLUSHALL")
+    us.ok("XADD", "s", "*", "f", "v")
+    sync(us, eu) if way == "log" else joined(us, eu)
+    for region in (us, eu):
+        assert removed_for(region, "us", 3)
+        assert not removed_for(region, "us", 0), "a new reader has missed nothing"
+        assert not removed_for(region, "us", 12), "nor has one that has read the new entry"
+
+
+@pytest.mark.parametrize("way", ["log", "snapshot"])
+def test_a_reader_is_told_of_a_removal_beside_an_entry_that_stays(way: str) -> None:
+    """S5.4: eu's entry was added concurrently with the FLUSHALL of us, and stays.
+
+    us dropped the key, and made it anew for eu's entry. It had forgotten its own ten entries.
+    """
+    us, eu = cluster(2)
+    for _ in range(10):
+        us.ok("XADD", "s", "*", "f", "v")
+    eu.ok("XADD", "s", "*", "f", "v")
+    sync(us, eu)
+    us.ok("FLUSHALL")
+    eu.ok("XADD", "s", "*", "f", "v")
+    if way == "log":
+        sync(us, eu)
+    else:
+        joined(eu, us)
+        joined(us, eu)
+    for region in (us, eu):
+        assert plain(region("XLEN", "s")) == 1
+        assert removed_for(region, "us", 3), "the log of us is gone"
+        assert not removed_for(region, "eu", 2)
+
+
+def test_a_trim_makes_a_log_that_was_removed_with_the_key() -> None:
+    """S5.4: a concurrent trim names entries of a log that FLUSHALL has removed, and further ones.
+
+    The trim made the log anew, and only what it names seemed to be missing.
+    """
+    us, eu = cluster(2)
+    for _ in range(10):
+        us.ok("XADD", "s", "*", "f", "v")
+    sync(us, eu)
+    us.ok("FLUSHALL")
+    eu.ok("XADD", "s", "*", "f", "v")
+    eu.ok("XTRIM", "s", "MAXLEN", "5")
+    sync(us, eu)
+    assert removed_for(us, "us", 8) and removed_for(eu, "us", 8)
 
 
 def test_a_snapshot_with_an_unchanged_deadline_wakes_no_reader() -> None:

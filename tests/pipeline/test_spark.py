@@ -365,7 +365,9 @@ def test_trimmed_entries(spark: Spark, two_regions: LiveCluster, tmp_path: Path)
     two_regions.sync()
     two_regions.stop("us")
     two_regions.start("us")
-    with pytest.raises(Exception, match="were trimmed before they were read"):
+    with pytest.raises(
+        Exception, match="were trimmed, or removed with the stream, before they were read"
+    ):
         query.run()
     query.given["failOnDataLoss"] = "false"
     query.run()

@@ -7,8 +7,8 @@ import math
 import pytest
 
 from anabranch.pipeline.errors import PipelineError
+from anabranch.pipeline.offsets import Range
 from anabranch.pipeline.options import SourceOptions
-from anabranch.pipeline.planning import Range
 from anabranch.pipeline.reading import answers
 from tests.pipeline.serving import EngineServer, run
 from tests.support.engines import single

@@ -127,19 +127,21 @@ def test_a_stream_that_was_trimmed_to_nothing_is_loaded() -> None:
     start(region, copy_of(region.disk))
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_a_checkpoint_of_a_release_before_is_read(version: int) -> None:
     """A start reads the state of a key in former versions.
 
-    Version 1 has no list of retired pairs: its release kept only pairs that answer retries. Both
-    lack the counters up to which logs were trimmed.
+    Version 1 has no list of retired pairs: its release kept only pairs that answer retries. It and
+    version 2 lack the counters up to which logs were trimmed, and all lack where logs began.
     """
     region = used_region()
     for iid in "ab":
         region.say("XADD", "k1", "IDMP", "p", iid, "*", "f", "v")
     region.commit_all()
-    marks = bytearray()
-    put_vector(marks, trimmed_of(region.engine.keyspace.keys[b"k1"]))
+    stream = region.engine.keyspace.keys[b"k1"]
+    marks, begins = bytearray(), bytearray()
+    put_vector(marks, trimmed_of(stream))
+    put_vector(begins, {region_id: log.began for region_id, log in stream.logs.items()})
     local = bytearray()
     put_local(local, region.engine.keyspace.keys[b"k1"])
     region.checkpoint()
@@ -150,9 +152,10 @@ def test_a_checkpoint_of_a_release_before_is_read(version: int) -> None:
     parts = region.disk.execute("SELECT body FROM part WHERE number = ? ORDER BY part", (number,))
     body = b"".join(part for (part,) in parts)
     state = body[8:]
-    assert state[0] == 3 and state[-2:] == bytes([0, 8]), "no retired pairs, then 8 entries"
-    assert state.endswith(bytes(marks + local + b"\x08"))
-    former = bytes([version]) + state[1 : -len(marks + local) - 1]
+    assert state[0] == 4 and state[-2:] == bytes([0, 8]), "no retired pairs, then 8 entries"
+    assert state.endswith(bytes(marks + begins + local + b"\x08"))
+    left_out = begins + local if version == 3 else marks + begins + local
+    former = bytes([version]) + state[1 : -len(left_out) - 1]
     former += bytes(local[:-1] if version == 1 else local) + state[-1:]
     former = xxh3_64_digest(former) + former
     region.disk.execute("UPDATE part SET body = x'', sum = NULL WHERE number = ?", (number,))

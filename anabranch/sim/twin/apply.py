@@ -36,7 +36,7 @@ def apply(state: State, effect: Plain, dot: Dot, is_issued: bool) -> None:
             for one in effect.dots:
                 _drop(key, one)
         elif isinstance(effect, Trim):
-            _trim(key, effect)
+            _trim(state, key, effect)
         elif isinstance(effect, Delete):
             if is_issued and key.deadlines:
                 state.count("S3.3")
@@ -144,10 +144,12 @@ def _drop(key: Key, dot: Dot) -> None:
         key.max_deleted = max(key.max_deleted, entry.entry_id)
 
 
-def _trim(key: Key, effect: Trim) -> None:
-    raise_to(key.ever_trimmed, effect.prefix)
-    if key.holds_data():
-        raise_to(key.trimmed, effect.prefix)
+def _trim(state: State, key: Key, effect: Trim) -> None:
+    key.note_trimmed(effect.prefix)
+    for region in effect.prefix:
+        # A log that went with the key may be told as trimmed up to where the key was removed.
+        for clears in (key.clears, state.flush_clears):
+            raise_to(key.removed_most, {region: clears.get(region, 0)})
     for dot in [one for one in key.entries if covers(effect.prefix, one)]:
         key.remove(dot)
     if effect.drops_references:
@@ -162,6 +164,7 @@ def remove_observed(key: Key, vector: Vector) -> None:
     """Removes the entries, header, pairs and configurations that a vector covers (S10.3)."""
     for dot in [one for one in key.entries if covers(vector, one)]:
         key.remove(dot)
+        key.note_trimmed(dict([dot]))
     for region, (counter, _) in list(key.header.items()):
         if covers(vector, (region, counter)):
             del key.header[region]

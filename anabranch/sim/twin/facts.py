@@ -153,12 +153,20 @@ def crdt_log(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> objec
 
 
 def crdt_nodes(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
-    """CRDT.NODES: nodes of a region log, and up to which counter entries of it were trimmed."""
+    """CRDT.NODES: nodes of a region log, and up to which counter entries of it were trimmed.
+
+    A reader that comes from above 0 is also told of what was removed with the key (S5.4).
+    """
     key = twin.state.visible(argv[1])
     if key is None:
         refuse(NO_KEY)
     region = int(argv[2])
-    least, most = key.trimmed.get(region, 0), key.ever_trimmed.get(region, 0)
+    least, removed = key.trimmed.get(region, 0), key.ever_trimmed.get(region, 0)
+    most, after = max(removed, key.removed_most.get(region, 0)), int(argv[3])
+    if after:
+        # The counter at which it is told of a removed log is free.
+        least = max(least, after + 1) if removed > after else least
+        most = max(most, twin.state.vector.get(region, 0))
     return Expected(
         f"trimmed from {least} to {most}",
         lambda reply: (

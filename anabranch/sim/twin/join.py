@@ -36,6 +36,7 @@ class FrozenKey:
         self.clears = dict(key.clears)
         self.trimmed = dict(key.trimmed)
         self.ever_trimmed = dict(key.ever_trimmed)
+        self.removed_most = dict(key.removed_most)
         self.ids = dict(key.ids)
 
 
@@ -78,6 +79,9 @@ def _join_key(state: State, key: Key, frozen: FrozenKey, cut: Frozen, is_restore
     for dot in [one for one in key.entries if one not in frozen.entries]:
         if covers(cut.vector, dot):
             key.remove(dot)
+            if dot[0] not in frozen.header:
+                # It was removed with the whole key (S5.4).
+                key.note_trimmed(dict([dot]))
     for dot, entry in frozen.entries.items():
         if dot not in key.entries and not covers(state.vector, dot):
             key.put(entry)
@@ -101,6 +105,7 @@ def _join_key(state: State, key: Key, frozen: FrozenKey, cut: Frozen, is_restore
             key.tombstones.append(one)
     raise_to(key.clears, frozen.clears)
     raise_to(key.ever_trimmed, frozen.ever_trimmed)
+    raise_to(key.removed_most, frozen.removed_most)
     if key.holds_data():
         raise_to(key.trimmed, frozen.trimmed)
     if existed and not key.holds_data():

@@ -47,11 +47,19 @@ def pending_questions(key: Optional[Key], clock_ms: int) -> list[tuple[bytes, ..
 
 
 def trim_questions(key: Optional[Key]) -> list[tuple[bytes, ...]]:
-    """Questions about the region logs of a stream that were trimmed."""
+    """Questions about the region logs of a stream that were trimmed, or removed with the key.
+
+    They are those of a reader that has read nothing, and of one that has not read the last entry
+    that was removed (S5.4).
+    """
     if key is None:
         return []
-    rest = (b"0", b"1", b"BYTES", b"1")
-    return [(b"CRDT.NODES", key.name, b"%d" % region, *rest) for region in sorted(key.trimmed)]
+    found: list[tuple[bytes, ...]] = []
+    for region, removed in sorted(key.ever_trimmed.items()):
+        for after in {0, removed - 1}:
+            words = (b"%d" % region, b"%d" % after, b"%d" % removed, b"BYTES", b"1")
+            found.append((b"CRDT.NODES", key.name, *words))
+    return found
 
 
 def _differences(key: Key, reply: Reply) -> str:

@@ -11,7 +11,7 @@ from typing import Final, Optional
 from sortedcontainers import SortedDict
 
 from anabranch.sim.rules import Counts
-from anabranch.sim.twin.vectors import Dot, Vector, covers, newest
+from anabranch.sim.twin.vectors import Dot, Vector, covers, newest, raise_to
 
 _EMPTY: Final[SortedDict[int, int]] = SortedDict()
 NEVER: Final = (1 << 64) - 1
@@ -228,10 +228,12 @@ class Key:
         self.deadlines: dict[Dot, int] = {}
         self.pairs: dict[Dot, Pair] = {}
         self.configurations: dict[Dot, tuple[int, int]] = {}
-        # Up to where each region log was trimmed: in the present life of the key, and ever. A
-        # region may have forgotten the rest with the key.
+        # Up to where each region log was trimmed, or removed with the key (S5.4): in the present
+        # life of the key, and ever. A region may have forgotten the rest with the key.
         self.trimmed: Vector = {}
         self.ever_trimmed: Vector = {}
+        # Up to where a region may at most say so of a log that went with the key.
+        self.removed_most: Vector = {}
         # Joined vectors of everything that clears pairs, FLUSHALLs aside (S11.3).
         self.clears: Vector = {}
         # IDs of all entries that were ever here, and of ends of spans.
@@ -263,6 +265,12 @@ class Key:
         del self.order[(entry.entry_id, *dot)]
         del self.logs[dot[0]][dot[1]]
         return True
+
+    def note_trimmed(self, prefix: Vector) -> None:
+        """Notes that entries up to these counters were removed as a prefix of their logs."""
+        raise_to(self.ever_trimmed, prefix)
+        if self.holds_data():
+            raise_to(self.trimmed, prefix)
 
     def between(self, low: int, high: int) -> list[Entry]:
         """The entries with IDs from `low` to `high`, in order."""

@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from anabranch.crdt.log_reading import about_bytes, first_and_last, packed_range, split
+from anabranch.crdt.log_reading import (
+    about_bytes,
+    first_and_last,
+    packed_range,
+    removed_up_to,
+    split,
+)
 from anabranch.crdt.region_log import RegionLog
 from anabranch.crdt.stream import Stream
 from anabranch.region.engine.commands.arguments import INT64_MAX, NO_SUCH_KEY, SYNTAX_ERROR, integer
@@ -64,7 +70,8 @@ def logs(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """CRDT.LOGS key: the region logs of a stream, one map for each member, once they are on disk.
 
     `applied` is the counter up to which this region has applied the effects of that member: a
-    reader that has read up to it has missed nothing (S2.4).
+    reader that has read up to it has missed nothing (S2.4). `began` is the counter of the first add
+    to the log since the key was last removed as a whole, 0 before it (S5.4).
     """
     stream = _stream(state, argv[1])
     reply: list[Reply] = []
@@ -92,6 +99,8 @@ def logs(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
                     about_bytes(region_log),
                     b"trimmed",
                     region_log.trimmed,
+                    b"began",
+                    region_log.began,
                 ]
             )
         )
@@ -120,9 +129,10 @@ def split_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 def nodes(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """CRDT.NODES key region after end [BYTES n]: the packed nodes of a range of a region log.
 
-    Returns [counter up to which the answer reaches, counter up to which entries were trimmed,
-    nodes]; `crdt/log_reading.py` describes their bytes. If the first counter is below `end`, the
-    caller goes on from there. If the second is above `after`, it has missed entries.
+    Returns [counter up to which the answer reaches, counter up to which entries were trimmed, or
+    removed with the key, nodes]; `crdt/log_reading.py` describes their bytes. If the first counter
+    is below `end`, the caller goes on from there. If the second is above `after`, it has missed
+    entries (S5.4).
     """
     after, end = _range(argv)
     bytes_max = NODES_DEFAULT_BYTES
@@ -132,7 +142,8 @@ def nodes(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
         bytes_max = _size(argv[6], "BYTES", NODES_MAX_BYTES)
     region_log = _log(state, argv)
     reached, packed = packed_range(region_log, after, end, bytes_max)
-    reply: list[Reply] = [reached, region_log.trimmed, packed]
+    applied = state.keyspace.vector.get(region_log.region_id, 0)
+    reply: list[Reply] = [reached, removed_up_to(region_log, after, applied), packed]
     return reply
 
 
