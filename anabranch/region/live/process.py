@@ -353,3 +353,5 @@ async def run(config: RegionConfig, make_engine: Callable[[EngineState], Engine]
         if not region.driver.engine.may_lose():
             raise RegionFailed(region.unwritten)
         _log.warning("region %s: %s", config.name, region.unwritten)
+    elif region is not None and region.failure is None:
+        _log.info("region %s has stopped: all that it answered is on disk", config.name)
