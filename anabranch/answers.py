@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from anabranch.escapes import shown
+
+_LINK: Final = re.compile(r"crdt_link\d+")
 
 
 def vector_of(flat: Iterable[Any]) -> dict[int, int]:
@@ -24,6 +27,15 @@ def members_of(info: dict[str, str]) -> dict[int, str]:
     """region_id → name, from the field of INFO ``crdt_members:us=1,eu=2``; empty without it."""
     parts = (one.partition("=") for one in info.get("crdt_members", "").split(",") if "=" in one)
     return {int(region_id): name for name, _, region_id in parts}
+
+
+def links_of(info: dict[str, str]) -> list[dict[str, str]]:
+    """The links of a region, from the fields ``crdt_link2:name=eu,state=up,…`` of INFO."""
+    return [
+        dict(part.partition("=")[::2] for part in value.split(","))
+        for field, value in info.items()
+        if _LINK.fullmatch(field)
+    ]
 
 
 def info_of(reply: bytes) -> dict[str, str]:

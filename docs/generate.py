@@ -4,7 +4,7 @@
 `commands.md` from `region.engine.registry`, the table inside `semantics.md` from
 `sim.rules`, those inside `pipeline.md` from `pipeline.options` and
 `pipeline.sink_options`, the tables of figures inside
-`operations.md` from `region.engine.figures.table`, and its table of alerts from
+`operations-watch.md` from `region.engine.figures.table`, and its table of alerts from
 `deploy/prometheus/alerts.yml`.
 
 ``python docs/generate.py`` writes the pages. With ``--check`` it only reports pages that are out of
@@ -197,9 +197,9 @@ def alerts_table() -> str:
     return "\n".join([*lines, "", ""])
 
 
-def operations_page() -> str:
-    """Returns the text of operations.md: the present page with figures and alerts written anew."""
-    page = (DOCS / "operations.md").read_text(encoding="utf-8")
+def watching_page() -> str:
+    """Returns the text of operations-watch.md, with figures and alerts written anew."""
+    page = (DOCS / "operations-watch.md").read_text(encoding="utf-8")
     before, _, rest = page.partition(BEGIN_ALERTS)
     page = before + alerts_table() + END + rest.partition(END)[2]
     before, _, rest = page.partition(BEGIN)
@@ -224,7 +224,7 @@ PAGES = {
     "settings.md": settings_page,
     "commands.md": commands_page,
     "semantics.md": semantics_page,
-    "operations.md": operations_page,
+    "operations-watch.md": watching_page,
     "pipeline.md": pipeline_page,
 }
 

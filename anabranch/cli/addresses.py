@@ -14,7 +14,7 @@ import typer
 
 from anabranch.answers import members_of
 from anabranch.cli.client import PATIENCE_S, RegionClient
-from anabranch.cli.errors import CliError, Unreachable, UsageError
+from anabranch.cli.errors import CliError, Unreachable, UsageError, WrongPassword
 from anabranch.region.option_values import Address, ConfigError, parse_address, valid_name
 from anabranch.whole_file import write_whole
 
@@ -233,6 +233,7 @@ def find(
             raise UsageError(str(error)) from None
     places: list[RegionAddress] = []
     down: dict[int, Unreachable] = {}
+    refused: list[WrongPassword] = []
     unnamed: dict[int, str] = {}
     for place, address in enumerate(at):
         try:
@@ -244,12 +245,17 @@ def find(
             down[place] = error
             places.append(RegionAddress(address, 0, address))
             continue
+        except WrongPassword as error:
+            refused.append(error)
+            continue
         region_id = int(facts["crdt_region_id"])
         same = next((one for one in places if one.region_id == region_id), None)
         if same is not None:
             raise UsageError(f"--at: {same.resp} and {address} are one region, {same.name}")
         places.append(RegionAddress(facts["crdt_region_name"], region_id, address))
         unnamed |= members_of(facts)
+    if refused:
+        raise WrongPassword.of_all(refused)
     if len(down) == len(at):
         raise CliError("\n  ".join(["no region answers:", *map(str, down.values())]))
     for found in places:
@@ -270,8 +276,10 @@ def require_regions(
     `some_down`: a region that does not answer may come later.
 
     Raises:
-        CliError: A region is another one, refuses the password, or does not answer.
+        CliError: A region is another one, or does not answer; regions refuse the password, all of
+            which the error names.
     """
+    refused: list[WrongPassword] = []
     for place in places:
         try:
             with place.client(password) as client:
@@ -279,6 +287,10 @@ def require_regions(
         except Unreachable:
             if not some_down:
                 raise
+        except WrongPassword as error:
+            refused.append(error)
+    if refused:
+        raise WrongPassword.of_all(refused)
 
 
 def named(places: list[RegionAddress], name: str) -> RegionAddress:

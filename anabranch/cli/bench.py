@@ -44,6 +44,11 @@ def bench(context: typer.Context) -> None:
     raise typer.Exit(1 if failed else 0)
 
 
+def is_at_hand() -> bool:
+    """Whether there are benchmarks: in the working directory's tree, or in that of this command."""
+    return _source_tree(Path.cwd()) is not None
+
+
 def include_benchmarks() -> None:
     """Makes `anabranch.bench` importable; CliError if there is no source tree."""
     tree = _source_tree(Path.cwd())

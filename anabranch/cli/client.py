@@ -152,11 +152,7 @@ class RegionClient:
                 replies.append(self._connection.read_response())
             return replies
         except redis.AuthenticationError:
-            does = "refuses this password" if self._has_password else "asks for a password"
-            raise WrongPassword(
-                f"{self._who()} {does}: give the right one with --password, --password-file FILE,"
-                " REDISCLI_AUTH or ANABRANCH_REQUIREPASS"
-            ) from None
+            raise WrongPassword([self._who()], self._has_password) from None
         except redis.TimeoutError:
             raise Unreachable(
                 f"{self._who()} did not answer within {self._patience_s:g} s"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json as json_format
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -32,13 +33,21 @@ _DataOption = Annotated[
 ]
 
 
-def check(directory: _Directory) -> None:
+def check(
+    directory: _Directory,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+) -> None:
     """Read a stopped region's data directory whole, and compare it with its checksums.
 
     No data is changed. Exits with 1 if anything is damaged or the log has a gap, and says what.
     """
     with locked(_of_a_region(directory)):
         found = _run_inspect(directory)
+    if json:
+        print(json_format.dumps(_as_json(found), indent=2))
+        if found.findings:
+            raise typer.Exit(1)
+        return
     if found.findings:
         raise CliError(
             "\n  ".join([f"{directory} is damaged:", *found.findings])
@@ -53,6 +62,19 @@ def check(directory: _Directory) -> None:
     print(f"{directory} is sound: {_described(found)}")
     if found.repaired is not None:
         print(_waiting(found.repaired))
+
+
+def _as_json(found: Inspection) -> dict[str, object]:
+    """What a look at a data directory found, for programs. `waits_for_start`: it was repaired."""
+    return {
+        "region": found.name,
+        "cluster": found.cluster,
+        "members": found.members,
+        "keys": found.keys,
+        "entries": found.entries,
+        "waits_for_start": found.repaired is not None,
+        "problems": found.findings,
+    }
 
 
 def backup(

@@ -54,6 +54,26 @@ class NoRegion(CliError):
 
 
 class WrongPassword(Refused):
-    """A region asks for a password, or refuses the one that it was given."""
+    """Regions ask for a password, or refuse the one that they were given.
+
+    `who` names each of them, such as ``us at 127.0.0.1:7001``; `was_given`: a password was.
+    """
 
     region_state = "no access"
+
+    def __init__(self, who: list[str], was_given: bool) -> None:
+        self.who = who
+        self.was_given = was_given
+        is_one = len(who) == 1
+        refuses = "refuses" if is_one else "refuse"
+        asks = "asks" if is_one else "ask"
+        does = f"{refuses} this password" if was_given else f"{asks} for a password"
+        super().__init__(
+            f"{' and '.join(filter(None, [', '.join(who[:-1]), who[-1]]))} {does}: give the right"
+            " one with --password, --password-file FILE, REDISCLI_AUTH or ANABRANCH_REQUIREPASS"
+        )
+
+    @classmethod
+    def of_all(cls, errors: list[WrongPassword]) -> WrongPassword:
+        """One error for several regions, at least one."""
+        return cls([who for error in errors for who in error.who], errors[0].was_given)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from anabranch.answers import listed_vector, members_of
+from anabranch.answers import links_of, listed_vector, members_of
 from anabranch.cli.addresses import RegionAddress
 from anabranch.cli.client import PeerFacts
-from anabranch.cli.errors import CliError
+from anabranch.cli.errors import CliError, WrongPassword
 
 # The state of a region whose commits fail, as INFO names it.
 FAILED = "failed"
@@ -20,6 +20,8 @@ class RegionFacts:
         self.place = place
         self.error = ""
         self.error_state = "unreachable"
+        # The error, if the region refused the password.
+        self.refused: WrongPassword | None = None
         self.vector: dict[int, int] = {}
         self.digest = ""
         self.peers: list[PeerFacts] = []
@@ -50,6 +52,13 @@ class RegionFacts:
         """What this region says of the one with that name; None if it says nothing."""
         return next((peer for peer in self.peers if peer.name == name), None)
 
+    def behind_ms(self, name: str) -> int | None:
+        """For how long this region has been behind the one with that name; None if not known."""
+        for link in links_of(self.info):
+            if link.get("name") == name and link.get("behind_ms", "").isdigit():
+                return int(link["behind_ms"])
+        return None
+
     def link_from(self, name: str) -> str:
         """The state of the link that receives from another region; "none" if there is no link."""
         peer = self.peer(name)
@@ -68,6 +77,7 @@ def ask(place: RegionAddress, password: str | None) -> RegionFacts:
     except CliError as error:
         facts.error = str(error)
         facts.error_state = error.region_state
+        facts.refused = error if isinstance(error, WrongPassword) else None
     if facts.state == FAILED:
         facts.vector = listed_vector(facts.info.get("crdt_disk_vector", ""))
     return facts

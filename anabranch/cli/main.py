@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, NamedTuple
 import typer
 
 from anabranch import build
+from anabranch.cli import bench
 from anabranch.cli.errors import CliError
 from anabranch.cli.passwords import takes_password
 from anabranch.cli.terminal import guard_streams
@@ -86,7 +87,6 @@ def application(first: str = "") -> typer.Typer:
         name="anabranch",
         help="Redis Streams that several regions write at once.",
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -109,7 +109,10 @@ def _add(app: typer.Typer, name: str, row: _Row) -> None:
     if row.takes_password:
         command = takes_password(command)
     if name == "bench":
-        app.command(name, cls=BenchCommand, context_settings=_OF_BENCH)(command)
+        # The list of commands leaves it out where there are no benchmarks; asked for by its name,
+        # it says where they are.
+        is_absent = not bench.is_at_hand()
+        app.command(name, cls=BenchCommand, context_settings=_OF_BENCH, hidden=is_absent)(command)
     else:
         app.command(name, cls=Command)(command)
 

@@ -39,6 +39,17 @@ def problems(regions: list[RegionFacts]) -> list[str]:
     return found
 
 
+def unasked(regions: list[RegionFacts]) -> list[str]:
+    """The names of members, as the regions that answer know them, that are not among `regions`.
+
+    Members that a region calls lost are left out.
+    """
+    answering = [region for region in regions if not region.error]
+    known = {name for region in answering for name in region.members() if name}
+    lost = {peer.name for region in answering for peer in region.peers if peer.lost}
+    return sorted(known - lost - {region.place.name for region in regions})
+
+
 def is_called_lost(region: RegionFacts, regions: list[RegionFacts]) -> bool:
     """Whether every region that answers, and at least one, calls this one lost (S13.8)."""
     lost = [

@@ -16,8 +16,8 @@ from anabranch.answers import members_of
 from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, find
 from anabranch.cli.errors import CliError, WrongPassword
 from anabranch.cli.facts import RegionFacts, ask_all, lack
-from anabranch.cli.problems import problems
-from anabranch.cli.terminal import table, width
+from anabranch.cli.problems import problems, unasked
+from anabranch.cli.terminal import seconds, table, width
 from anabranch.plural import counted
 
 _DIGEST_DIGITS = 12
@@ -62,20 +62,32 @@ def _links(regions: list[RegionFacts], width: int | None) -> list[str]:
             sender.place.name,
             shown_link(receiver, sender),
             str(lack(receiver, sender, regions)),
+            _shown_ms(receiver.behind_ms(sender.place.name)),
         ]
         for receiver in regions
         for sender in regions
         if receiver is not sender and not (receiver.error and sender.error)
     ]
     rows += [
-        [receiver.place.name, peer.name, _state_of(receiver, peer.name), "unknown"]
+        [
+            receiver.place.name,
+            peer.name,
+            _state_of(receiver, peer.name),
+            "unknown",
+            _shown_ms(receiver.behind_ms(peer.name)),
+        ]
         for receiver in regions
         for peer in receiver.peers
         if peer.name not in {region.place.name for region in regions}
     ]
     if not rows:
         return []
-    return table(["region", "receives from", "link", "lacks"], rows, frozenset({3}), width)
+    heads = ["region", "receives from", "link", "lacks", "for"]
+    return table(heads, rows, frozenset({3, 4}), width)
+
+
+def _shown_ms(duration_ms: int | None) -> str:
+    return "unknown" if duration_ms is None else seconds(str(duration_ms))
 
 
 def shown_link(receiver: RegionFacts, sender: RegionFacts) -> str:
@@ -111,8 +123,15 @@ def _vectors(regions: list[RegionFacts], width: int | None) -> list[str]:
     return made
 
 
-def as_json(regions: list[RegionFacts]) -> list[dict[str, Any]]:
-    """The facts as JSON for programs."""
+def as_json(regions: list[RegionFacts], wrong: list[str], not_asked: list[str]) -> dict[str, Any]:
+    """The facts, the problems and the members that were not asked, as JSON for programs."""
+    return {"regions": _regions_as_json(regions), "problems": wrong, "not_asked": not_asked}
+
+
+def _regions_as_json(regions: list[RegionFacts]) -> list[dict[str, Any]]:
+    names = {region.place.region_id: region.place.name for region in regions}
+    for region in regions:
+        names.update(members_of(region.info))
     return [
         {
             "name": region.place.name,
@@ -121,6 +140,7 @@ def as_json(regions: list[RegionFacts]) -> list[dict[str, Any]]:
             "state": region.state,
             "error": region.error or None,
             "vector": {str(k): v for k, v in region.vector.items()},
+            "vector_by_name": {names.get(k, str(k)): v for k, v in region.vector.items()},
             "digest": region.digest or None,
             "links": [_link_as_json(region, peer.name, regions) for peer in region.peers],
             "divergence": region.divergence,
@@ -141,6 +161,7 @@ def _link_as_json(region: RegionFacts, name: str, regions: list[RegionFacts]) ->
         "lost": peer.lost,
         "lag": peer.lag,
         "lacks": lack(region, sender, regions).count if sender is not None else None,
+        "behind_ms": region.behind_ms(name),
     }
 
 
@@ -153,20 +174,33 @@ def status(
     """Show regions, links, vectors, lag and digests, and list the problems.
 
     "lacks" counts the effects of the region in "receives from" that the region in "region" does not
-    have on its disk. A problem is something that an operator must act on. Problems are on stderr.
+    have on its disk, "for" the time for which it has been behind. A problem is something that an
+    operator must act on. Problems are on stderr.
 
     Exits with 0 if there is no problem, with 1 if there are problems (a region that does not answer
-    is one) or no cluster is found, and with 2 if an argument is wrong.
+    is one, and so is a member that the cluster file does not name) or no cluster is found, and with
+    2 if an argument is wrong. With --at, members whose address was not given are named, and are no
+    problem.
     """
     regions = ask_all(find(cluster, at, password, some_down=True), password)
-    if all(region.state == WrongPassword.region_state for region in regions):
-        raise CliError(regions[0].error)
+    refused = [region.refused for region in regions if region.refused is not None]
+    if len(refused) == len(regions):
+        raise WrongPassword.of_all(refused)
+    not_asked = unasked(regions)
+    wrong = problems(regions)
+    if not at:
+        wrong += [
+            f"{name} is a member, and the cluster file does not name it: add its address, or tell"
+            " the others that it is lost (`anabranch member lost`)"
+            for name in not_asked
+        ]
     if json:
-        print(json_format.dumps(as_json(regions), indent=2))
+        print(json_format.dumps(as_json(regions, wrong, not_asked), indent=2))
     else:
         print("\n".join(report(regions, width())))
+        if at and not_asked:
+            print(f"\nnot asked: {', '.join(not_asked)}; give their addresses with --at, too")
     sys.stdout.flush()
-    wrong = problems(regions)
     if wrong:
         raise CliError("\n  ".join([f"{counted(len(wrong), 'problem')}:", *wrong]))
     if not json and len(regions) > 1:

@@ -68,6 +68,11 @@ def table(
     return made[1:]
 
 
+def seconds(text: str) -> str:
+    """Milliseconds as they are shown: ``0.3 s``; a question mark for anything but digits."""
+    return f"{int(text) / 1000:.1f} s" if text.isdigit() else "?"
+
+
 def width() -> int | None:
     """The columns of the terminal to which the output goes; None if it goes elsewhere."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import sys
 import time
@@ -11,15 +10,15 @@ from typing import Final
 
 import typer
 
+from anabranch.answers import links_of
 from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, RegionAddress, find
 from anabranch.cli.errors import CliError
 from anabranch.cli.interrupting import Interruption
-from anabranch.cli.terminal import coloured, harmless, table
+from anabranch.cli.terminal import coloured, harmless, seconds, table
 from anabranch.plural import counted
 
 # A region that does not answer in this time is shown as unreachable.
 _PATIENCE_S: Final = 2.0
-_LINK: Final = re.compile(r"crdt_link\d+")
 _UNITS: Final = ("", "k", "M", "G", "T")
 
 
@@ -47,11 +46,7 @@ class Sample:
 
     def links(self) -> list[dict[str, str]]:
         """The links of the region: the parts of each ``crdt_link…`` line."""
-        return [
-            dict(part.partition("=")[::2] for part in value.split(","))
-            for field, value in self.info.items()
-            if _LINK.fullmatch(field)
-        ]
+        return links_of(self.info)
 
 
 def sample(place: RegionAddress, password: str | None) -> Sample:
@@ -90,11 +85,6 @@ def rate(before: Sample, after: Sample, field: str) -> str:
     # A region that was started again counts from 0.
     grown = max(after.number(field) - before.number(field), 0)
     return short(grown / max(after.at_s - before.at_s, 0.001))
-
-
-def seconds(text: str) -> str:
-    """Milliseconds as they are shown: ``0.3 s``."""
-    return f"{int(text) / 1000:.1f} s" if text.isdigit() else "?"
 
 
 def screen(before: list[Sample], after: list[Sample], width: int | None) -> list[str]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
 
 from typer.core import TyperCommand
 
 from anabranch.cli import bench
 from anabranch.cli.errors import CliError
+
+# The names of types that Typer writes into help texts, with the words for them.
+_TYPE: Final = re.compile(r" <([^>]*)>")
+_WORDS: Final = {"int": "NUMBER", "float": "NUMBER", "path": "PATH"}
 
 
 class Command(TyperCommand):
@@ -20,6 +25,25 @@ class Command(TyperCommand):
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The parts of the usage line."""
         return [_tidy(piece) for piece in super().collect_usage_pieces(ctx)]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Writes arguments and options, without names of Python's types.
+
+        Typer shows ``TAPES <list[Path]>`` and ``--interval <float range>``.
+        """
+        for kind, title in (("argument", "Arguments"), ("option", "Options")):
+            found = [one for one in self.get_params(ctx) if one.param_type_name == kind]
+            rows = [row for one in found if (row := one.get_help_record(ctx)) is not None]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl([(_without_types(name, kind), text) for name, text in rows])
+
+
+def _without_types(name: str, kind: str) -> str:
+    """``TAPES <list[Path]>`` → ``TAPES``, ``--interval <float range>`` → ``--interval NUMBER``."""
+    if kind == "argument":
+        return _TYPE.sub("", name)
+    return _TYPE.sub(lambda found: f" {_WORDS.get(found[1].split()[0], 'TEXT')}", name)
 
 
 def _tidy(piece: str) -> str:

@@ -54,11 +54,11 @@ IDENTITY: Final = {
     "data": "Directory of this region's data.",
     "restored": (
         "This region's files were restored from a backup: "
-        "recover from the peers before writing (docs/operations.md)."
+        "recover from the peers before writing (docs/operations-repair.md)."
     ),
     "moved": (
         "This region's files were moved here, and are not older than they were: "
-        "do not take them for restored ones (docs/operations.md)."
+        "do not take them for restored ones (docs/operations-repair.md)."
     ),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sqlite3
 from contextlib import closing
@@ -105,6 +106,17 @@ def test_root_leaves_files_to_the_owner_of_the_directory(data: Path, tmp_path: P
 def test_damage_is_named(data: Path) -> None:
     flip_in(data / FILE_NAME, b"CREATE TABLE")
     assert "is damaged" in message_of(anabranch("check", data))
+
+
+def test_json_of_a_check(data: Path) -> None:
+    """A program that checks directories had to read sentences."""
+    sound = anabranch("check", data, "--json")
+    told = json.loads(sound.output)
+    assert sound.exit_code == 0 and told["problems"] == []
+    assert (told["region"], told["keys"], told["entries"]) == ("us", 1, 3)
+    flip_in(data / FILE_NAME, b"CREATE TABLE")
+    damaged = anabranch("check", data, "--json")
+    assert damaged.exit_code == 1 and json.loads(damaged.output)["problems"]
 
 
 def test_a_region_that_is_damaged_does_not_start(data: Path) -> None:

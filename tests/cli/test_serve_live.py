@@ -35,6 +35,9 @@ def test_signals_end_it_cleanly_with_everything_on_disk(
     assert region.process is not None
     region.process.send_signal(number)
     assert region.process.wait(15) == 0, region.log_tail()
+    last = region.log_tail().splitlines()[-1]
+    assert last.endswith("region us has stopped: all that it answered is on disk")
+    assert "WARNING" not in region.log_tail()
     cluster.start("us")
     assert cluster.client("us").xrange("s") == [(added, {"a": "1"})]
 

@@ -8,7 +8,7 @@ from anabranch.cli.addresses import RegionAddress
 from anabranch.cli.client import PeerFacts
 from anabranch.cli.errors import WrongPassword
 from anabranch.cli.facts import RegionFacts, lack
-from anabranch.cli.problems import problems
+from anabranch.cli.problems import problems, unasked
 from anabranch.cli.status import as_json, report
 
 LONG = [f"{area}-{n}" for n, area in enumerate(("frankfurt-on-the-main", "oregon-by-the-sea"), 1)]
@@ -73,7 +73,7 @@ def test_each_side_shows_what_it_lacks_of_the_other() -> None:
         ("eu", "ap"): "1",
         ("ap", "eu"): "0",
     }
-    assert as_json(regions)[0]["links"][0]["lacks"] == 2
+    assert as_json(regions, [], [])["regions"][0]["links"][0]["lacks"] == 2
 
 
 def test_what_a_silent_region_lacks_is_bounded_by_what_others_know() -> None:
@@ -84,7 +84,7 @@ def test_what_a_silent_region_lacks_is_bounded_by_what_others_know() -> None:
     assert str(lack(eu, us, regions)) == "at most 12"
     assert str(lack(us, eu, regions)) == "at least 2"
     assert str(lack(ap, eu, regions)) == "unknown"
-    assert ["us", "eu", "connecting", "at", "least", "2"] in [
+    assert ["us", "eu", "connecting", "at", "least", "2", "unknown"] in [
         line.split() for line in report(regions, 80)
     ]
 
@@ -97,7 +97,7 @@ def test_a_line_is_healthy() -> None:
     """us and ap do not dial each other, and receive each other's effects through eu."""
     regions = cluster(LINE)
     assert problems(regions) == []
-    assert "us      ap             not dialled      0" in report(regions, None)
+    assert "us      ap             not dialled      0  unknown" in report(regions, None)
 
 
 def test_a_region_that_effects_cannot_reach_is_a_problem() -> None:
@@ -112,7 +112,7 @@ def test_a_delayed_link_is_no_problem() -> None:
     regions = cluster(FULL)
     regions[0].peers[0] = peer("eu", 2, "up", delay_ms=500)
     assert problems(regions) == []
-    assert "us      eu             up, 500 ms late      0" in report(regions, 80)
+    assert "us      eu             up, 500 ms late      0  unknown" in report(regions, 80)
 
 
 def test_a_link_that_is_cut_or_refused_is_a_problem() -> None:
@@ -253,3 +253,41 @@ def test_records_replace_a_table_that_is_too_wide() -> None:
     regions = cluster(FULL)
     lines = report(regions, 40)
     assert lines[:3] == ["region:   us", "id:       1", "state:    serving"]
+
+
+def test_the_time_for_which_a_region_is_behind_is_shown() -> None:
+    """The report had counts of effects only: nobody could tell a second from an hour."""
+    us, _, _ = regions = cluster(FULL)
+    us.info["crdt_link2"] = "name=eu,state=up,behind=3,behind_ms=1549"
+    assert "us      eu             up        0    1.5 s" in report(regions, None)
+    (link, _) = as_json(regions, [], [])["regions"][0]["links"]
+    assert link["from"] == "eu" and link["behind_ms"] == 1549
+
+
+def test_json_has_the_problems_and_names() -> None:
+    """A program that read the JSON had to read the problems from stderr, and got ids for names."""
+    regions = cluster(FULL)
+    regions[0].vector = {1: 50, 3: 7, 9: 1}
+    told = as_json(regions, ["eu is gone"], ["sa"])
+    assert told["problems"] == ["eu is gone"] and told["not_asked"] == ["sa"]
+    assert told["regions"][0]["vector_by_name"] == {"us": 50, "ap": 7, "9": 1}
+
+
+def test_members_that_were_not_asked_are_known() -> None:
+    """The regions of an old cluster file held the same, and the report said that all was well."""
+    us, eu, _ = regions = cluster(FULL)
+    assert unasked(regions) == [] and unasked([us, eu]) == ["ap"] and unasked([us]) == ["ap", "eu"]
+    for region in (us, eu):
+        region.peers = [peer("ap", 3, "none", lost=1)]
+    assert unasked([us, eu]) == [], "a lost member is not missing"
+    gone(us)
+    assert unasked([us]) == [], "no region that answers names the members"
+
+
+def test_every_region_that_refuses_the_password_is_named() -> None:
+    """Only the first one was, so the operator corrected one region, and tried again."""
+    errors = [WrongPassword([f"{name} at h:1"], was_given=True) for name in ("us", "eu", "ap")]
+    assert str(WrongPassword.of_all(errors)).startswith(
+        "us at h:1, eu at h:1 and ap at h:1 refuse this password: give the right one with"
+    )
+    assert "us at h:1 asks for a password:" in str(WrongPassword(["us at h:1"], was_given=False))

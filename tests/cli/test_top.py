@@ -15,7 +15,8 @@ import pytest
 
 from anabranch import build
 from anabranch.cli.addresses import RegionAddress
-from anabranch.cli.top import Sample, rate, screen, seconds, short
+from anabranch.cli.terminal import seconds
+from anabranch.cli.top import Sample, rate, screen, short
 from tests.support.cluster import LiveCluster, child_env
 from tests.support.processes import eventually
 

@@ -137,7 +137,7 @@ def test_status_shows_all_regions_and_links(up: Up) -> None:
     eventually(lambda: up.anabranch("status").returncode == 0, 20, "a healthy status")
     shown = up.anabranch("status").stdout
     assert all(name in shown for name in ("us", "eu", "ap")) and "up" in shown
-    regions = json.loads(up.anabranch("status", "--json").stdout)
+    regions = json.loads(up.anabranch("status", "--json").stdout)["regions"]
     assert [region["state"] for region in regions] == ["serving"] * 3
     assert all(link["state"] == "up" for region in regions for link in region["links"])
     single = up.anabranch("status", "--at", f"127.0.0.1:{up.ports['eu']}")

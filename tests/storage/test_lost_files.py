@@ -107,7 +107,7 @@ async def test_a_directory_that_comes_back_ends_it(tmp_path: Path) -> None:
 
 
 async def test_the_removed_files_can_be_had_back_while_the_region_runs(tmp_path: Path) -> None:
-    """As docs/operations.md tells it, with the open files of the process."""
+    """As docs/operations-repair.md tells it, with the open files of the process."""
     data, saved = tmp_path / "us", tmp_path / "saved"
     async with running(data) as region:
         shutil.rmtree(data)

@@ -7,8 +7,9 @@ divergences, commits that fail or work again, and links on which it falls behind
 from __future__ import annotations
 
 import logging
-from typing import Final
+from typing import Final, Optional
 
+from anabranch.crdt.vector import Vector
 from anabranch.region.driver.work import Note
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.figures.shared import behind, behind_ms
@@ -24,6 +25,8 @@ class EventLog:
         self._notes: list[Note] = []
         self._divergences = 0
         self._lifecycle = ""
+        # The effects that were applied when the recovery began; None: there is none.
+        self._before_recovery: Optional[Vector] = None
         self._commit_fails = False
         # Peers of which this region is further behind than crdt-ready-lag-ms.
         self._slow: Final[set[int]] = set()
@@ -108,9 +111,11 @@ class EventLog:
         engine, state = self._engine, self._engine.state
         if self._lifecycle == RECOVERY:
             cause = state.lifecycle.recovery_cause
+            self._before_recovery = dict(state.keyspace.vector)
             text = (
                 f"region {engine.name} is in recovery because {cause}: it issues no effects"
-                " until it holds all effects that the other members report (see docs/operations.md)"
+                " until it holds all effects that the other members report"
+                " (see docs/operations-repair.md)"
             )
             self._tell(logging.WARNING, RECOVERY, text, cause=cause)
         elif self._lifecycle == LOST:
@@ -121,7 +126,23 @@ class EventLog:
             )
             self._error(LOST, text, by=by)
         else:
-            self._tell(logging.INFO, self._lifecycle, f"region {engine.name} is {self._lifecycle}")
+            text, fields = f"region {engine.name} is {self._lifecycle}", self._recovered()
+            if fields:
+                text += ": the recovery is over, and brought back the effects that are counted here"
+            self._tell(logging.INFO, self._lifecycle, text, **fields)
+
+    def _recovered(self) -> dict[str, object]:
+        """The field of an event that tells the effects of each region that a recovery brought."""
+        before, self._before_recovery = self._before_recovery, None
+        if before is None:
+            return {}
+        state = self._engine.state
+        counts = {
+            state.members.name_of(origin): counter - before.get(origin, 0)
+            for origin, counter in sorted(state.keyspace.vector.items())
+            if counter > before.get(origin, 0)
+        }
+        return {"recovered": ",".join(f"{name}:{n}" for name, n in counts.items()) or "none"}
 
     def _find_slow_links(self) -> None:
         """A link is slow while the region falls behind although the link is up."""

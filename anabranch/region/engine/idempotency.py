@@ -48,6 +48,8 @@ def remove_all_losers(state: EngineState) -> None:
 
     It does so first of all once it may issue again, and whenever a member is said lost.
     """
+    if state.lifecycle.state != SERVING:
+        return
     for key, stream in list(state.keyspace.keys.items()):
         if stream.rare is None:
             continue

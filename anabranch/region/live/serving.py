@@ -115,3 +115,5 @@ async def run(
         if not region.driver.engine.may_lose():
             raise RegionFailed(region.unwritten)
         _log.warning("region %s: %s", config.name, region.unwritten)
+    elif region is not None and region.failure is None:
+        _log.info("region %s has stopped: all that it answered is on disk", config.name)

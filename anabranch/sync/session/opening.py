@@ -172,7 +172,7 @@ class Opening:
         """Closes a link whose other side has another history of a region."""
         text = (
             f"region {region_id} has two different histories up to {counter}: "
-            "this link stays closed (see docs/operations.md)"
+            "this link stays closed (see docs/operations-repair.md)"
         )
         self._connections.refuse(connection, m.Refusal("forked", text), now_ms)
 

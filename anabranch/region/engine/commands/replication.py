@@ -20,7 +20,6 @@ from anabranch.region.engine.commands.arguments import (
 )
 from anabranch.region.engine.figures.shared import lag_of
 from anabranch.region.engine.idempotency import remove_all_losers
-from anabranch.region.engine.lifecycle import SERVING
 from anabranch.region.engine.members import Member
 from anabranch.region.engine.outbox import LINK_DELAY_MAX_MS, LINK_LIMIT_MAX_BYTES_S, LinkRequest
 from anabranch.region.engine.replies import (
@@ -282,8 +281,7 @@ def member(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
         lost.lost = True
         state.note_lost()
         state.note_said_lost()
-        if state.lifecycle.state == SERVING:
-            remove_all_losers(state)
+        remove_all_losers(state)
     ids = [str(known.region_id) for known in state.members.by_id.values() if known.lost]
     state.store_meta("lost", ",".join(ids).encode())
     state.answer_when_on_disk(session, OK)

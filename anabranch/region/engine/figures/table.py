@@ -15,7 +15,7 @@ from anabranch.region.engine.figures import (
 from anabranch.region.engine.figures.figure import Figure, Metric, View
 from anabranch.region.engine.state import EngineState
 
-# The rows by topic, in the order in which INFO, /metrics and docs/operations.md show them.
+# The rows by topic, in the order in which INFO, /metrics and docs/operations-watch.md show them.
 TOPICS: Final[dict[str, list[Figure]]] = {
     "Alarms": state_rows.ALARMS,
     "The region": state_rows.STATE,
