@@ -70,7 +70,7 @@ _FALSE: Final = frozenset({"0", "no", "false", "off", ""})
 
 
 class RegionConfig:
-    """The configuration with which `region.live.process.run` serves one region."""
+    """The configuration with which `region.live.serving.run` serves one region."""
 
     def __init__(
         self,
