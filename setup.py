@@ -48,7 +48,12 @@ COMPILED = [
     "anabranch/sim/replies.py",
     "anabranch/sim/unrolled.py",
 ]
-INTERPRETED = {"anabranch/sim/world/draining.py", "anabranch/sim/world/vfs.py"}
+INTERPRETED = {
+    "anabranch/sim/world/draining.py",
+    # It looks at the frames of Python.
+    "anabranch/sim/world/planted_error.py",
+    "anabranch/sim/world/vfs.py",
+}
 OPT_LEVEL = os.environ.get("ANABRANCH_OPT_LEVEL", "3")
 
 ROOT = Path(__file__).resolve().parent
