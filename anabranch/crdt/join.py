@@ -134,11 +134,11 @@ def _joins_marks(
     """Joins since when a log is held, and notes what is removed from it with the key (S5.4).
 
     Returns False if there is nothing more to join: the log is not here, because it was removed with
-    the key, and the other side has nothing newer.
+    the key, and the other side has nothing newer, and no mark of a trim.
     """
     log, twin = ours.find_log(region_id), theirs.find_log(region_id)
     if log is None:
-        if their_counter <= our_counter:
+        if their_counter <= our_counter and (twin is None or not twin.trimmed):
             return False
         began = 0 if twin is None else twin.began
         ours.log(region_id).began = max(began, our_counter + 1) if began else 0

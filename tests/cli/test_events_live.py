@@ -25,7 +25,7 @@ PATIENCE_S = 60.0
 # Less than any region's database has after its start.
 FULL_DISK_BYTES = 16 << 10
 # Events of other tests: test_repair.py, and tests/driver with test_events.py and test_links.py.
-ELSEWHERE = {"divergence", "log_unreadable", "salvaged", "salvage_loss"}
+ELSEWHERE = {"divergence", "log_gap", "log_unreadable", "salvaged", "salvage_loss"}
 _EVENT = re.compile(r": event=(\w+) region=(\w+) (.*)")
 
 
