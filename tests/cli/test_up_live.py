@@ -436,11 +436,17 @@ def test_a_cluster_with_a_password(tmp_path: Path) -> None:
         (tmp_path / "password").write_text("öffne dich\n", encoding="utf-8")
         assert one.anabranch("status", *where, "--password-file", "password").returncode == 0
         assert one.anabranch("status", *where, "--password", "öffne dich").returncode == 0
-        for arguments in (["status"], ["explain", "us", "s"]):
+        asked_eu = (
+            f" and eu at 127.0.0.1:{one.ports['eu']} refuse this password: give the right one"
+        )
+        for arguments, told in (
+            (["status"], asked_eu),
+            (["explain", "us", "s"], " refuses this password: give the right one"),
+        ):
             refused = one.anabranch(*arguments, "--password", "wrong")
             assert refused.returncode == 1 and refused.stdout == ""
             assert refused.stderr.count("\n") == 1 and "us at 127.0.0.1:" in refused.stderr
-            assert "refuse this password: give the right one" in refused.stderr
+            assert told in refused.stderr
     finally:
         end(one.process, 40)
 
