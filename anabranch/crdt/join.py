@@ -145,6 +145,9 @@ def _joins_marks(
         return True
     if twin is not None:
         log.began = max(log.began, twin.began)
+    elif their_counter > our_counter:
+        # The other side has forgotten the log with the key, perhaps with entries never seen here.
+        log.trimmed = max(log.trimmed, their_counter)
     if not theirs.header.has_head(region_id):
         # Without a removal of the whole key the other side would have the head (S3.1).
         removed = log.last_counter_up_to(min(our_counter, their_counter))

@@ -106,6 +106,9 @@ def _join_key(state: State, key: Key, frozen: FrozenKey, cut: Frozen, is_restore
     raise_to(key.clears, frozen.clears)
     raise_to(key.ever_trimmed, frozen.ever_trimmed)
     raise_to(key.removed_most, frozen.removed_most)
+    # A log that the other side does not have may have gone with the key, unseen entries included.
+    held = {region for region, _ in frozen.entries}
+    raise_to(key.removed_most, {one: at for one, at in cut.vector.items() if one not in held})
     if key.holds_data():
         raise_to(key.trimmed, frozen.trimmed)
     if existed and not key.holds_data():
