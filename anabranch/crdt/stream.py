@@ -312,13 +312,6 @@ class Stream:
         if entry_id > self.max_deleted_id:
             self.max_deleted_id = entry_id
 
-    def remove_prefix(self, region_id: int, counter: int) -> int:
-        """Removes a prefix of a region log; returns the number of entries removed."""
-        log = self.find_log(region_id)
-        if log is None:
-            return 0
-        return log.remove_prefix(counter)[0]
-
     def trim(self, region_id: int, counter: int, flushed: int) -> None:
         """Removes a prefix of a region log, and notes up to where entries were trimmed.
 
