@@ -469,6 +469,20 @@ def test_long_keys_are_cut_and_can_be_chosen(open_page: Open, cluster: LiveClust
         client.delete(*long)
 
 
+def test_a_key_that_is_chosen_once_more_stays_on_the_page(open_page: Open) -> None:
+    """The page cleared its stream, and the server, which had sent it, did not send it again."""
+    page = open_page()
+    run(page, "us", "XADD orders * item one")
+    page.wait_for_selector('.entry:has-text("one")')
+    page.click('#keylist button[data-key="orders"]')
+    # What is drawn after a press is drawn in a task of its own, and this one comes behind it.
+    page.evaluate("() => new Promise((done) => setTimeout(() => setTimeout(done)))")
+    assert page.locator('.entry:has-text("one")').count() > 0
+    # The page still follows the key.
+    run(page, "us", "XADD orders * item two")
+    page.wait_for_selector('.entry:has-text("two")')
+
+
 def test_a_page_reconnects(open_page: Open, cluster: LiveCluster, tmp_path: Path) -> None:
     """A console that was started again has another token, and the page goes on by itself."""
     one = ConsoleProcess(cluster, tmp_path / "one.log")

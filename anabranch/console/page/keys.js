@@ -4,7 +4,10 @@ import { el, find, shortKey } from "./dom.js";
 import { on, set, shownViews, state } from "./store.js";
 
 export function select(key) {
-  set({ key, before: "", stream: null, past: null, groups: null });
+  // The server sends a window again only when another one is wanted. So the stream that is shown
+  // stays where the same key is chosen once more.
+  const stream = key === state.key ? state.stream : null;
+  set({ key, before: "", stream, past: null, groups: null });
   history.replaceState(null, "", key ? `#${encodeURIComponent(key)}` : "#");
 }
 
