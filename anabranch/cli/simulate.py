@@ -82,6 +82,9 @@ _Errors = Annotated[
     bool,
     typer.Option("--errors", help="Errors break off steps of regions, with and without faults."),
 ]
+_Outside = Annotated[
+    bool, typer.Option("--outside", help="Regions lose their files and start without any.")
+]
 _Failed = Annotated[
     bool, typer.Option("--failed", help="Run every seed that failed once (sim/seeds/failed.txt).")
 ]
@@ -150,6 +153,7 @@ def simulate(
     svg_time: SvgTimeOption = None,
     restores: RestoresOption = False,
     errors: _Errors = False,
+    outside: _Outside = False,
     failed: _Failed = False,
     hashes: _Hashes = None,
 ) -> None:
@@ -168,7 +172,7 @@ def simulate(
     from anabranch.sim.seeds import SeedsError, in_range
     from anabranch.sim.sweep import Task
 
-    task = Task(regions, ops, None if faults is None else kinds(faults), restores, errors)
+    task = Task(regions, ops, None if faults is None else kinds(faults), restores, errors, outside)
     console = coloured()
     if replay is not None:
         raise typer.Exit(_replay(task, replay, console, svg, svg_key, svg_time))

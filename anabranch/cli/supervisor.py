@@ -21,7 +21,7 @@ from anabranch.cli.addresses import RegionAddress
 from anabranch.cli.errors import CliError, GivenUp, WrongPassword
 from anabranch.cli.greeting import greeting
 from anabranch.cli.lost import is_lost
-from anabranch.cluster.processes import end_all, last_lines, spawn
+from anabranch.cluster.processes import FIRST_START, end_all, last_lines, spawn
 
 START_PATIENCE_S = 60.0
 STOP_PATIENCE_S = 30.0
@@ -110,6 +110,11 @@ class RegionProcess(Process):
     def __init__(self, place: RegionAddress, command: list[str], log: Path) -> None:
         super().__init__(f"region {place.name}", command, log)
         self.place = place
+
+    def plan_restart(self) -> float:
+        """Plans the next start, which is not the first one any more."""
+        self.command = [word for word in self.command if word != FIRST_START]
+        return super().plan_restart()
 
 
 def _end_with_parent() -> None:

@@ -108,7 +108,11 @@ def _check_overlap(places: list[RegionAddress]) -> None:
 
 
 def serve_command(
-    place: RegionAddress, places: list[RegionAddress], data: Path, extra: list[str]
+    place: RegionAddress,
+    places: list[RegionAddress],
+    data: Path,
+    extra: list[str],
+    is_first_start: bool = False,
 ) -> list[str]:
     """The command line that serves one region of the plan."""
     words = serve_words(
@@ -118,6 +122,7 @@ def serve_command(
         (place.resp, place.sync, place.http),
         ((each.name, each.sync) for each in places if each is not place),
         data / place.name,
+        is_first_start,
     )
     return [*build.command(), *words, *extra]
 
@@ -245,10 +250,11 @@ def up(
         toxiproxy = toxiproxy_address(file, None) if file.exists() else None
         with placed(directory):
             write_file(file, CLUSTER, places, config, toxiproxy)
+        is_new = not any((directory / place.name).exists() for place in places)
         processes = [
             RegionProcess(
                 place,
-                serve_command(place, places, directory, extra),
+                serve_command(place, places, directory, extra, is_new),
                 directory / f"{place.name}.log",
             )
             for place in places

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+FIRST_START = "--first-start"
+
 
 def serve_words(
     cluster: str,
@@ -17,11 +19,13 @@ def serve_words(
     addresses: tuple[str, str, str],
     peers: Iterable[tuple[str, str]],
     data: Path,
+    is_first_start: bool = False,
 ) -> list[str]:
     """The words after ``anabranch`` that serve the region `name`.
 
     `members` are (name, region_id) pairs. `addresses` are those for clients, for other regions, and
     for HTTP, as HOST:PORT. `peers` are the (name, address) pairs that the region dials.
+    `is_first_start`: an empty directory is that of a new cluster (S13.6).
     """
     words = ["serve", "--cluster", cluster, "--name", name]
     words += ["--members", ",".join(f"{one}={region_id}" for one, region_id in members)]
@@ -29,7 +33,7 @@ def serve_words(
         words += [flag, address]
     for peer, address in peers:
         words += ["--peer", f"{peer}@{address}"]
-    return [*words, "--data", str(data)]
+    return [*words, "--data", str(data), *([FIRST_START] if is_first_start else [])]
 
 
 def spawn(

@@ -129,6 +129,9 @@ class ProcessCluster:
             name: RegionProcess(name, n + 1, ports[3 * n : 3 * n + 3], self.directory)
             for n, name in enumerate(names)
         }
+        # The regions of a new cluster that were not started yet: it is their first start.
+        is_new = not any(region.data.exists() for region in self.regions.values())
+        self._unstarted = set(names) if is_new else set()
 
     def __enter__(self) -> Self:
         return self
@@ -167,6 +170,7 @@ class ProcessCluster:
             (region.address, f"{HOST}:{region.sync_port}", f"{HOST}:{region.http_port}"),
             ((peer, f"{HOST}:{port}") for peer, port in dialled.items() if port),
             region.data,
+            name in self._unstarted,
         )
         for setting, value in self.settings.items():
             line += [f"--{setting}", value]
@@ -180,6 +184,7 @@ class ProcessCluster:
         environment = {**self.program(name)[1], "PYTHONUNBUFFERED": "1"}
         with signals_wait():
             region.process = spawn(self.command(name, *extra), region.log, environment)
+        self._unstarted.discard(name)
         if wait:
             self.await_answer(name)
         return region

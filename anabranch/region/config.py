@@ -60,10 +60,14 @@ IDENTITY: Final = {
         "This region's files were moved here, and are not older than they were: "
         "do not take them for restored ones (docs/operations-repair.md)."
     ),
+    "first-start": (
+        "This is the first start of a new cluster: if the directory is empty, do not wait until "
+        "every member has answered (docs/operations-run.md)."
+    ),
 }
 
 # Those of IDENTITY that are given without a value.
-FLAGS: Final = frozenset({"restored", "moved"})
+FLAGS: Final = frozenset({"restored", "moved", "first-start"})
 
 _TRUE: Final = frozenset({"1", "yes", "true", "on"})
 _FALSE: Final = frozenset({"0", "no", "false", "off", ""})
@@ -85,6 +89,7 @@ class RegionConfig:
         data: Path,
         restored: bool,
         moved: bool = False,
+        first_start: bool = False,
         settings: Settings,
         warnings: list[str] | None = None,
     ) -> None:
@@ -101,6 +106,7 @@ class RegionConfig:
         self.data: Final = data
         self.restored: Final = restored
         self.moved: Final = moved
+        self.first_start: Final = first_start
         self.settings: Final = settings
         # Likely mistakes that do not prevent the start. The caller prints each once.
         self.warnings: Final = warnings or []
@@ -230,6 +236,7 @@ def _build(found: dict[str, Found], warnings: list[str]) -> RegionConfig:
         data=Path(_text(found, "data")),
         restored=_flag(found.get("restored")),
         moved=_flag(found.get("moved")),
+        first_start=_flag(found.get("first-start")),
         settings=_settings(found),
         warnings=warnings,
     )

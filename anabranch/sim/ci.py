@@ -2,9 +2,10 @@
 
 It runs the seeds that failed once, seeds that the commit chooses (so every commit explores other
 seeds), a fifth as many with backups restored without `--restored`, in meshes of three and of four
-regions (S13.6), a fifth as many with errors that break off steps (S13.10), and some seeds in
-several processes. The latter (50 by default) must leave equal traces in each process: under
-different hash seeds, and in the interpreted and the compiled build if both are there.
+regions (S13.6), a fifth as many with errors that break off steps (S13.10), a fifth as many with
+faults outside the model, and some seeds in several processes. The latter (50 by default) must leave
+equal traces in each process: under different hash seeds, and in the interpreted and the compiled
+build if both are there.
 """
 
 from __future__ import annotations
@@ -62,9 +63,13 @@ def main(arguments: Optional[list[str]] = None) -> int:
             Task(regions=regions, restores=True), asked.jobs, stories=asked.stories
         )
         failed += simulate.told_all(simulate.run(some, len(some), plan, console), plan.task)
-    console.print("errors in steps:", highlight=False)
-    plan = simulate.Asked(Task(errors=True), asked.jobs, stories=asked.stories)
-    failed += simulate.told_all(simulate.run(some, len(some), plan, console), plan.task)
+    for title, task in (
+        ("errors in steps:", Task(errors=True)),
+        ("faults outside the model:", Task(outside=True)),
+    ):
+        console.print(title, highlight=False)
+        plan = simulate.Asked(task, asked.jobs, stories=asked.stories)
+        failed += simulate.told_all(simulate.run(some, len(some), plan, console), plan.task)
     passes = same_traces(seeds[: asked.twice], console)
     # The failures stand above the tables. Whoever reads only the end of the output needs them, too.
     for line in failed:

@@ -96,6 +96,10 @@ ERROR_IN_A_STEP: Final = "error in a step"
 _ERRORS_ALONE: Final = 0.3
 _ERRORS_MAX: Final = 4
 
+# A region that loses its files (S13.6); only the argument `outside` draws it.
+EMPTIED_DIRECTORY: Final = "emptied directory"
+_EMPTIED_MAX: Final = 3
+
 
 def draw_plan(
     seed: int,
@@ -104,12 +108,13 @@ def draw_plan(
     faults: Optional[Collection[str]] = None,
     restores: bool = False,
     errors: bool = False,
+    outside: bool = False,
 ) -> Plan:
     """The plan of a seed.
 
     `faults`: the kinds allowed; None: all. ValueError for a kind that does not exist. `restores`:
     all regions dial each other, and every second fault is a forgotten restore (S13.6). `errors`:
-    errors break off steps (S13.10).
+    errors break off steps (S13.10). `outside`: regions also lose their files.
     """
     unknown = sorted(set(faults or ()) - set(FAULTS))
     if unknown:
@@ -143,7 +148,25 @@ def draw_plan(
     plan = _with_pipelines(plan)
     if restores:
         plan = _with_restores(plan, faults is None or "cut" in faults)
-    return _with_errors(plan) if errors else plan
+    if errors:
+        plan = _with_errors(plan)
+    return _with_emptied(plan) if outside else plan
+
+
+def _with_emptied(plan: Plan) -> Plan:
+    """The plan with regions that lose their files, at times several at once.
+
+    A generator of its own draws this, so that other plans do not depend on it.
+    """
+    draw = Random((plan.seed << 16) + 7)
+    found: list[Fault] = []
+    for _ in range(draw.randint(1, _EMPTIED_MAX)):
+        at_ms, duration_ms = draw.randrange(plan.load_ms), draw.choice([0, 20, 200, 1000])
+        for region in draw.sample(plan.regions, draw.choice([1, 1, 1, 2])):
+            other = draw.choice([one for one in plan.regions if one != region])
+            bits = draw.getrandbits(32)
+            found.append(Fault(at_ms, EMPTIED_DIRECTORY, (region, other), duration_ms, bits))
+    return plan.with_steps(tuple(sorted((*plan.steps, *found), key=lambda step: step.at_ms)))
 
 
 def _with_errors(plan: Plan) -> Plan:

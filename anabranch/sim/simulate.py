@@ -123,6 +123,8 @@ def options_of(task: Task) -> str:
         words.append(" --restores")
     if task.errors:
         words.append(" --errors")
+    if task.outside:
+        words.append(" --outside")
     return "".join(words)
 
 

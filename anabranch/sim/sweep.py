@@ -37,8 +37,8 @@ T = TypeVar("T")
 class Task:
     """The way to run a seed.
 
-    `faults`: the kinds allowed; None: all. `restores`, `errors`: see `draw_plan`. `judges`: None is
-    all of them.
+    `faults`: the kinds allowed; None: all. `restores`, `errors`, `outside`: see `draw_plan`.
+    `judges`: None is all of them.
     """
 
     regions: int = 3
@@ -46,11 +46,14 @@ class Task:
     faults: Optional[tuple[str, ...]] = None
     restores: bool = False
     errors: bool = False
+    outside: bool = False
     judges: Optional[tuple[type[Checker], ...]] = None
 
     def plan(self, seed: int) -> Plan:
         """The plan that the seed draws."""
-        return draw_plan(seed, self.regions, self.ops, self.faults, self.restores, self.errors)
+        return draw_plan(
+            seed, self.regions, self.ops, self.faults, self.restores, self.errors, self.outside
+        )
 
     def judged_by(self) -> tuple[type[Checker], ...]:
         """The judges given, or all judges."""

@@ -129,3 +129,26 @@ def test_a_fork_is_refused(behind: LiveCluster, tmp_path: Path) -> None:
     assert {name: entries(behind, name) for name in ("us", "eu")} == before
     assert before["us"][11] != before["eu"][11]
     assert info(behind, "us")["crdt_forks"] > 0 and info(behind, "eu")["crdt_forks"] > 0
+
+
+def test_a_lost_volume_beside_a_silent_peer_forks_from_nobody(behind: LiveCluster) -> None:
+    """Once, us served as a new region after two seconds, and the acknowledged entries of us in eu
+    were in conflict with new ones for ever.
+    """
+    try:
+        behind.start("us")
+        patience_is_over(behind)
+        assert "--first-start" in info(behind, "us")["crdt_recovery_cause"]
+        with pytest.raises(redis.ReadOnlyError, match="in recovery, waiting for eu"):
+            add(behind, 1, "too early")
+    finally:
+        resume(behind)
+    before = entries(behind, "eu")
+    eventually(lambda: info(behind, "us")["crdt_state"] == "serving", 30, "us serving")
+    add(behind, 1, "after")
+    behind.await_links()
+    behind.sync()
+    now = entries(behind, "eu")
+    assert len(before) == 30 and {dot: now[dot] for dot in before} == before
+    assert entries(behind, "us") == now and now[31][1] == ["f", "after 0"]
+    assert info(behind, "eu")["crdt_forks"] == info(behind, "us")["crdt_forks"] == 0

@@ -15,10 +15,15 @@ class Region:
     """A lifecycle with its clock, which a test moves. `others` in calls are members 2 and 3."""
 
     def __init__(
-        self, life: int = 1000, recovery: int = 0, now_ms: int = 1000, patience_ms: int = 100
+        self,
+        life: int = 1000,
+        recovery: int = 0,
+        now_ms: int = 1000,
+        patience_ms: int = 100,
+        has_served: bool = True,
     ) -> None:
         self.clock = EngineClock(now_ms)
-        self.lifecycle = Lifecycle(1, life, recovery, self.clock, patience_ms)
+        self.lifecycle = Lifecycle(1, life, recovery, self.clock, patience_ms, "", has_served)
 
     def at(self, now_ms: int, vector: dict[int, int]) -> None:
         """A tick, with this on the disk."""
@@ -90,6 +95,31 @@ def test_a_start_is_over_when_patience_is() -> None:
     alone = Region()
     alone.lifecycle.tick([], {})
     assert alone.lifecycle.state == SERVING
+
+
+def test_patience_does_not_end_the_start_of_an_empty_directory() -> None:
+    """S13.6: nobody can tell a new cluster from a lost volume beside a cut link."""
+    region = Region(has_served=False)
+    region.answered(2)
+    region.at(1099, {})
+    assert region.lifecycle.state == STARTING
+    region.at(1100, {})
+    assert region.lifecycle.state == RECOVERY and "--first-start" in region.lifecycle.recovery_cause
+    answer(region, 2, {})
+    region.at(100_000, {})
+    assert region.lifecycle.state == RECOVERY, "3 has not answered"
+    answer(region, 3, {})
+    region.at(100_001, {})
+    assert region.lifecycle.state == SERVING
+
+
+def test_an_empty_directory_serves_when_all_have_answered() -> None:
+    region = Region(has_served=False)
+    for other in OTHERS:
+        region.lifecycle.hear_life(other, 7)
+    region.answered(2)
+    region.answered(3)
+    assert region.lifecycle.state == SERVING
 
 
 def test_a_clock_that_was_set_back_does_not_prolong_a_start() -> None:

@@ -11,6 +11,7 @@ import pytest
 from anabranch.sim.mutants import planted, run
 from anabranch.sim.mutants.planted import LINES_MAX, Planted, everything, plant, pull_out, read
 from anabranch.sim.mutants.run import Runner, caught_by_story, table
+from anabranch.sim.mutants.seeds import PLAIN, RESTORES
 from anabranch.sim.mutants.tree import ROOT, copy_tree
 from anabranch.sim.mutants.trial import differences
 from anabranch.sim.scenario.parser import load
@@ -148,13 +149,13 @@ def test_a_header_may_ask_for_seeds_with_restores(tmp_path: Path) -> None:
     head = "Rule: S1\nLayer: some\nStory: it fails\n"
     diff = "\n--- a/crdt/x.py\n+++ b/crdt/x.py\n"
     path.write_text(head + diff, encoding="utf-8")
-    assert not read(path).restores
+    assert read(path).flavour == PLAIN
     path.write_text(head + "Seeds: restores\n" + diff, encoding="utf-8")
-    assert read(path).restores and read(path).first_seed == 0
+    assert read(path).flavour == RESTORES and read(path).first_seed == 0
     path.write_text(head + "Seeds: restores 70000\n" + diff, encoding="utf-8")
-    assert read(path).restores and read(path).first_seed == 70000
+    assert read(path).flavour == RESTORES and read(path).first_seed == 70000
     path.write_text(head + "Seeds: others\n" + diff, encoding="utf-8")
-    with pytest.raises(ValueError, match="Seeds is 'restores'"):
+    with pytest.raises(ValueError, match="Seeds is one of plain, restores"):
         read(path)
 
 

@@ -81,6 +81,7 @@ def config_of(
     data: Path = Path("memory"),
     restored: bool = False,
     moved: bool = False,
+    first_start: bool = True,
 ) -> RegionConfig:
     return RegionConfig(
         cluster="tiny",
@@ -93,6 +94,7 @@ def config_of(
         data=data,
         restored=restored,
         moved=moved,
+        first_start=first_start,
         settings=Settings(values),
     )
 

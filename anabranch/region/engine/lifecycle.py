@@ -8,6 +8,10 @@ everything in the answers to one asking, and has merged the salvage of its damag
 one (`region.storage.salvage`). An answer of a member that has a salvage does not end the recovery:
 the member may soon hold more.
 
+A region whose directory was empty cannot tell a new cluster from a lost volume. When its patience
+ends, it enters recovery, too, so only the answers of all members let it serve, or the operator's
+word that this is the first start (`--first-start`).
+
 An asking names the lives of other members that are known when it begins, and the members that this
 region calls lost (S13.8). If the region hears of an unknown life or of another lost member before
 the start or the recovery is over, it begins another asking.
@@ -38,6 +42,10 @@ LOST: Final = "lost"
 _ASK_AGAIN_MS: Final = 200
 
 _LACKS_OWN: Final = "a member holds more effects of this region than it has itself"
+_NO_DATA: Final = (
+    "its directory was empty and not every member has answered (--first-start says that the"
+    " cluster is new)"
+)
 
 
 class _Start:
@@ -71,6 +79,7 @@ class Lifecycle:
         clock: EngineClock,
         patience_ms: int,
         cause: str = "",
+        has_served: bool = True,
     ) -> None:
         self.region_id: Final = region_id
         self.life = life
@@ -79,6 +88,8 @@ class Lifecycle:
         # Why the region is in recovery, for operators; empty outside a recovery.
         self.recovery_cause = cause
         self.state = RECOVERY if recovery else STARTING
+        # Whether a start in this directory was over once, or is the first by the operator's word.
+        self.has_served = has_served
         # The members that called this region lost (S13.8), stored on disk.
         self.called_lost_by: list[int] = []
         # The newest life heard of each other member (S1.3).
@@ -139,9 +150,13 @@ class Lifecycle:
             self.ask()
 
     def _try_to_serve(self, others: list[int]) -> None:
-        patience_is_over = self._clock.steady_ms >= self._start.ends_ms
-        if patience_is_over or self._start.is_answered(others):
+        if self._start.is_answered(others):
             self.state = SERVING
+        elif self._clock.steady_ms >= self._start.ends_ms:
+            if self.has_served:
+                self.state = SERVING
+            else:
+                self.enter_recovery(_NO_DATA)
 
     def ended_by_patience(self, others: list[int]) -> bool:
         """Whether the start ended without an answer of every member, and without a recovery.

@@ -126,6 +126,9 @@ class Steps:
         self._was_serving = serving
         if not serving:
             return
+        if not lifecycle.has_served:
+            lifecycle.has_served = True
+            state.store_meta("never_served", b"0")
         if lifecycle.ended_by_patience(state.members.others()):
             state.note_ended_by_patience()
         idempotency.remove_all_losers(state)

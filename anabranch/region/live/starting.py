@@ -43,7 +43,12 @@ def _first_meta(config: RegionConfig) -> dict[str, bytes]:
         "region_id": b"%d" % config.region_id,
         "name": config.name.encode(),
         "members": _members_text(config.members),
-    }
+    } | ({} if _is_known_first(config) else {"never_served": b"1"})
+
+
+def _is_known_first(config: RegionConfig) -> bool:
+    """Whether a start in an empty directory is known to be the first one of its region (S13.6)."""
+    return config.first_start or len(config.members) == 1
 
 
 def stored_members(meta: dict[str, bytes]) -> list[Member]:
@@ -116,13 +121,20 @@ def replay_limits(settings: Settings) -> tuple[NodeLimits, PairLimits]:
 class Beginning:
     """A new life (S1.3): its number, and the life in which the recovery began, 0 without one.
 
-    `cause` says in words why the region is in recovery (S13.7).
+    `cause` says in words why the region is in recovery (S13.7). `has_served`: see `Lifecycle`.
     """
 
-    def __init__(self, life: int, recovery: int, cause: str) -> None:
+    def __init__(self, life: int, recovery: int, cause: str, has_served: bool) -> None:
         self.life: Final = life
         self.recovery: Final = recovery
         self.cause: Final = cause
+        self.has_served: Final = has_served
+
+    def lifecycle(self, region_id: int, clock: EngineClock, patience_ms: int) -> Lifecycle:
+        """The state machine of this life. Its start waits `patience_ms` for answers."""
+        return Lifecycle(
+            region_id, self.life, self.recovery, clock, patience_ms, self.cause, self.has_served
+        )
 
 
 async def _begin_life(
@@ -135,6 +147,12 @@ async def _begin_life(
     """
     life = max(now_ms, stored.number("life") + 1)
     recovery = stored.number("recovery")
+    has_served = not stored.number("never_served")
+    said: list[schema.Statement] = []
+    if not has_served and _is_known_first(config):
+        # A region that has never served has issued nothing, so its recovery has nothing to find.
+        has_served, recovery = True, 0
+        said.append(schema.meta("never_served", b"0"))
     cause = _restored_because(config, database, stored)
     if cause:
         # The backup may have been taken during a recovery. A new number keeps the peers from
@@ -148,10 +166,11 @@ async def _begin_life(
             schema.meta("recovery", b"%d" % recovery),
             schema.meta("file", database.file_identity()),
             schema.meta("restored", b"0"),
+            *said,
         ]
     )
     database.set_mark(stored.position)
-    return Beginning(life, recovery, cause)
+    return Beginning(life, recovery, cause, has_served)
 
 
 def _restored_because(config: RegionConfig, database: Database, stored: loading.Stored) -> str:
@@ -217,9 +236,7 @@ async def start(
         settings,
         stored.keyspace,
         Journal(stored.keyspace, stored.position, engine_clock),
-        Lifecycle(
-            config.region_id, begun.life, begun.recovery, engine_clock, patience_ms, begun.cause
-        ),
+        begun.lifecycle(config.region_id, engine_clock, patience_ms),
         stored.clock_ms,  # The clock of the last commit; the clock just read is in none (S10.2).
         registry.commands(),
         StableTime(stored.number("id_floor"), stored.number("patience"), stored.number("lost_at")),

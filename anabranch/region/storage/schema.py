@@ -90,6 +90,7 @@ STATE_ROWS: Final = (
     "id_floor",
     "patience",
     "lost_at",
+    "never_served",
 )
 
 UPGRADES: Final = {

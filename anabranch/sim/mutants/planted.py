@@ -6,8 +6,8 @@ Rule: S6.2                       the rule that the bug breaks
 Layer: tombstone collection      the part of the product
 Story: …                         one sentence: what goes wrong for a user
 Seeds: restores 70000            only if no other seeds show the bug: the flavour of its seeds,
-                                 `restores` or `errors` (see `sim.mutants.seeds`), and the first of
-                                 them if it is not 0
+                                 one of FLAVOURS (see `sim.mutants.seeds`), and the first of them
+                                 if it is not 0
 
 --- a/region/…                   `patch -p1` applies it to the tree
 """
@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from anabranch.sim.mutants.seeds import FLAVOURS, PLAIN
 from anabranch.sim.mutants.tree import ROOT, forget_compiled
 
 FOLDER: Final = ROOT / "anabranch" / "sim" / "mutants" / "planted"
@@ -30,8 +31,7 @@ LINES_MAX: Final = 6
 class Planted:
     """One bug. `files`: the files that it changes; `lines`: how many it removes and adds.
 
-    `restores`: seeds with forgotten restores are tried for it, from `first_seed` upward; `errors`:
-    seeds with errors in steps.
+    Seeds of its `flavour` are tried for it, from `first_seed` upward.
     """
 
     name: str
@@ -40,9 +40,8 @@ class Planted:
     files: tuple[str, ...]
     lines: int
     path: Path
-    restores: bool
+    flavour: str
     first_seed: int
-    errors: bool = False
 
     @property
     def reduced(self) -> Path:
@@ -58,13 +57,13 @@ def read(path: Path) -> Planted:
     """Reads a patch file; ValueError if its header is not complete."""
     head, _, diff = path.read_text(encoding="utf-8").partition("\n\n")
     fields = dict(line.split(": ", 1) for line in head.splitlines() if ": " in line)
-    flavour, _, first = fields.pop("Seeds", "").partition(" ")
+    flavour, _, first = fields.pop("Seeds", PLAIN).partition(" ")
     if list(fields) != ["Rule", "Layer", "Story"] or not all(fields.values()):
         raise ValueError(f"{path.name}: a header has Rule, Layer and Story, in this order")
-    if flavour not in ("", "restores", "errors") or not (first or "0").isdigit():
+    if flavour not in FLAVOURS or not (first or "0").isdigit():
         raise ValueError(
-            f"{path.name}: Seeds is 'restores' or 'errors', with the first seed or without it, or"
-            f" absent, not '{flavour} {first}'"
+            f"{path.name}: Seeds is one of {', '.join(FLAVOURS)}, with the first seed or without"
+            f" it, or absent, not '{flavour} {first}'"
         )
     files = tuple(
         line.removeprefix("+++ b/").strip() for line in diff.splitlines() if line.startswith("+++ ")
@@ -81,9 +80,8 @@ def read(path: Path) -> Planted:
         files,
         len(changed),
         path,
-        flavour == "restores",
+        flavour,
         int(first or "0"),
-        flavour == "errors",
     )
 
 

@@ -20,7 +20,7 @@ from typing import Final, Optional
 from anabranch.sim.mutants.compiled import NotCompiled, compile_tree
 from anabranch.sim.mutants.planted import Planted, everything, plant, pull_out
 from anabranch.sim.mutants.seeds import (
-    ERRORS,
+    FLAVOURS,
     PLAIN,
     RESTORES,
     Caught,
@@ -77,7 +77,7 @@ class Runner:
         if compiles:
             compile_tree(sound)
         self._trees = [copy_whole(sound, scratch / str(number)) for number in range(jobs)]
-        self.sound = {name: Sound(sound, SEED_LIMIT_S, name) for name in (PLAIN, RESTORES, ERRORS)}
+        self.sound = {name: Sound(sound, SEED_LIMIT_S, name) for name in FLAVOURS}
         self._lock = Lock()
 
     def run(self, bug: Planted, seeds: range) -> Outcome:
@@ -88,7 +88,7 @@ class Runner:
             try:
                 if is_compiled(tree):
                     compile_tree(tree)
-                sound = self.sound[_flavour(bug)]
+                sound = self.sound[bug.flavour]
                 numbers = range(seeds.start + bug.first_seed, seeds.stop + bug.first_seed)
                 caught = first_caught(tree, numbers, sound, SEED_LIMIT_S)
                 caught = caught or caught_by_story(bug, tree)
@@ -133,10 +133,6 @@ def caught_by_test(suite: Suite) -> Optional[Caught]:
     return Caught(NO_SEED, BY_TEST, f"{verdict.by}: {verdict.error}")
 
 
-def _flavour(bug: Planted) -> str:
-    return RESTORES if bug.restores else ERRORS if bug.errors else PLAIN
-
-
 def run(
     only: str,
     first: int,
@@ -175,10 +171,10 @@ def one_line(outcome: Outcome) -> str:
         verdict = f"no seed, {outcome.bug.reduced.relative_to(ROOT)}"
     else:
         verdict = f"seed {caught.seed:4}  {caught.checker}"
-    if caught is not None and caught.seed != NO_SEED and outcome.bug.restores:
-        verdict += f" (--restores --regions {regions_of(caught.seed, RESTORES)})"
-    if caught is not None and caught.seed != NO_SEED and outcome.bug.errors:
-        verdict += " (--errors)"
+    flavour = outcome.bug.flavour
+    if caught is not None and caught.seed != NO_SEED and flavour != PLAIN:
+        regions = regions_of(caught.seed, flavour)
+        verdict += f" (--{flavour}{f' --regions {regions}' if flavour == RESTORES else ''})"
     return f"{outcome.bug.name:48} {outcome.bug.rule:6} {verdict}"
 
 

@@ -6,6 +6,7 @@ line of JSON before each, and ends at the first seed that fails.
 
 A flavour says how a seed is drawn. PLAIN: three regions. RESTORES: with forgotten restores
 (`draw_plan`), even seeds with four regions, odd seeds with three. ERRORS: with errors in steps.
+OUTSIDE: with faults outside the model.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ from anabranch.sim.mutants.tree import environment, python
 PLAIN: Final = "plain"
 RESTORES: Final = "restores"
 ERRORS: Final = "errors"
+OUTSIDE: Final = "outside"
+FLAVOURS: Final = (PLAIN, RESTORES, ERRORS, OUTSIDE)
+"""Each but PLAIN is the name of an argument of `draw_plan`."""
 OPS: Final = 300
 
 
@@ -159,7 +163,8 @@ def _run_one(seed: int, ops: int, flavour: str, limit_s: float) -> bool:
     faulthandler.dump_traceback_later(4 * limit_s, exit=True)
     try:
         regions = regions_of(seed, flavour)
-        plan = draw_plan(seed, regions, ops, restores=flavour == RESTORES, errors=flavour == ERRORS)
+        asked = {} if flavour == PLAIN else {flavour: True}
+        plan = draw_plan(seed, regions, ops, **asked)
         violations = run_plan(plan).violations
     except _Hang:
         _report(seed=seed, checker="hang", text=f"no end after {limit_s} s")

@@ -54,13 +54,14 @@ class Restart:
     """The circumstances of the next start.
 
     `how`: the way in which the former process ended, as in `Began`. `is_restored`: the process is
-    told that files were put back. `patience_ms`: how long the start waits for other members
-    (S13.6); empty: as the setting says.
+    told that files were put back. `is_first_start`: it is told that an empty directory is no loss.
+    `patience_ms`: how long the start waits for other members (S13.6); empty: as the setting says.
     """
 
     def __init__(self) -> None:
         self.how = "first"
         self.is_restored = False
+        self.is_first_start = True
         self.patience_ms = ""
 
 
@@ -227,6 +228,7 @@ class SimulatedRegion:
             peers={names[peer]: _NOWHERE for peer in self.peers},
             data=Path("data"),
             restored=self.restart.is_restored,
+            first_start=self.restart.is_first_start,
             settings=Settings(values),
         )
 

@@ -1,11 +1,11 @@
-"""Restores from backups, said (`--restored`) or forgotten (S13.6, S13.7)."""
+"""Files that are not those of the last process: backups put back, said or not, and none at all."""
 
 from __future__ import annotations
 
 from random import Random
 from typing import Final
 
-from anabranch.sim.draw import FORGOTTEN_RESTORE
+from anabranch.sim.draw import EMPTIED_DIRECTORY, FORGOTTEN_RESTORE
 from anabranch.sim.plan import Fault
 from anabranch.sim.world.faults.kinds import KINDS, ends, kind
 from anabranch.sim.world.world import World
@@ -31,6 +31,34 @@ def _old_backup(world: World, fault: Fault, draw: Random) -> None:
 def _forgotten_restore(world: World, fault: Fault, draw: Random) -> None:
     """A backup is restored without `--restored`."""
     _restore(world, fault, draw, False)
+
+
+@kind(EMPTIED_DIRECTORY)
+def _emptied_directory(world: World, fault: Fault, draw: Random) -> None:
+    """A region loses its files, and starts without any, and without `--first-start` (S13.6).
+
+    However short its patience, and whatever links are cut, it must not issue an effect before it
+    has what the others hold of it.
+    """
+    region = world.regions[fault.regions[0]]
+    if not region.running or region.disk.is_dead():
+        return
+    region.restores += 1
+    region.stop("backup")
+    region.disk.restore({})
+    region.restart.how = "backup"
+    region.restart.is_first_start = False
+    region.down_for += 1
+
+    def start() -> None:
+        region.down_for = max(0, region.down_for - 1)
+        region.start_if_stopped()
+        if draw.random() < 0.5:  # the region starts before its network is up
+            KINDS["isolation"](
+                world, Fault(0, "isolation", fault.regions, draw.randint(100, 800), 0), draw
+            )
+
+    ends(world, fault, start)
 
 
 def _restore(world: World, fault: Fault, draw: Random, says: bool) -> None:
