@@ -38,6 +38,8 @@ _COMMANDS: Final = (
     _Row("link flap", "links.flap", takes_password=True),
     _Row("link status", "links.status", takes_password=True),
     _Row("member lost", "members.lost", takes_password=True),
+    _Row("clock reset", "clocks.reset", takes_password=True),
+    _Row("clock trust", "clocks.trust", takes_password=True),
     _Row("explain", "explain.explain", takes_password=True),
     _Row("log", "explain.log", takes_password=True),
     _Row("whatif region-lost", "whatif.region_lost", takes_password=True),
@@ -62,6 +64,7 @@ _COMMANDS: Final = (
 _GROUPS: Final = {
     "link": "Cut, heal and slow the links between regions of a running cluster.",
     "member": "The members of the cluster.",
+    "clock": "The clocks of the regions, when one of them was wrong.",
     "whatif": "The consequences of an event that has not happened.",
     "scenario": (
         "Scenario files: tables of commands for several regions, with the expected replies."

@@ -24,6 +24,10 @@ _ALARMS: Final = {
 }
 
 
+# A clock that is set back by less than this is no problem.
+_KEPT_AHEAD_MS: Final = 60_000
+
+
 def problems(regions: list[RegionFacts]) -> list[str]:
     """The problems, a line each; empty if there are none."""
     found = [
@@ -70,6 +74,18 @@ def _own_problems(region: RegionFacts, regions: list[RegionFacts]) -> list[str]:
     if region.state == "failed":
         reason = region.info.get("crdt_commit_error", "")
         found.append(f"{name} cannot write to its disk, and refuses writes: {reason}")
+    problem = region.info.get("crdt_clock_problem", "")
+    if problem:
+        found.append(
+            f"{name} takes no writes, because its clock is {problem}: set the clock right, or say"
+            f" that it is (`anabranch clock trust {name}`)"
+        )
+    kept_ahead_ms = int(region.info.get("crdt_clock_kept_ahead_ms", "0"))
+    if kept_ahead_ms > _KEPT_AHEAD_MS and not problem:
+        found.append(
+            f"IDs and deadlines in {name} go by a time that is {kept_ahead_ms / 1000:.0f} s ahead"
+            " of its clock, which was wrong once: `anabranch clock reset`"
+        )
     if region.state == "recovery":
         absent = [one for one in region.waited_for() if not _are_linked(region, one, regions)]
         if absent:

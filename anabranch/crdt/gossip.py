@@ -24,6 +24,10 @@ class Heard:
     region asked for the stable time lately, so every region keeps its clock on disk fresh (S7.7).
     `lost`: the members that the region called lost when it held `vector`. It has taken nothing from
     them since, so `vector` covers all that they ever gave to it (S13.8).
+
+    `read_ms`: what the machine's clock of the region reads, if the region itself makes the report;
+    0 if the report is passed on. `ahead`: by how much the clocks of others are ahead of that clock
+    at least (ms), as far as their reports showed.
     """
 
     def __init__(
@@ -35,6 +39,8 @@ class Heard:
         clock_ms: int,
         asks_stable: bool = False,
         lost: Collection[int] = (),
+        read_ms: int = 0,
+        ahead: Optional[dict[int, int]] = None,
     ) -> None:
         self.region_id = region_id
         self.life = life
@@ -43,6 +49,8 @@ class Heard:
         self.clock_ms = clock_ms
         self.asks_stable = asks_stable
         self.lost = lost
+        self.read_ms = read_ms
+        self.ahead = ahead or {}
 
 
 class StartQuestion:
@@ -65,7 +73,7 @@ class StartAnswer:
     answerer's floor if that is higher (S7.7), and `life` is its life. `collected`: every effect up
     to this vector was on every member's disk, the asker's included, when the answerer collected
     (`Keyspace.collected`). `lives`: the lives of members that the answerer knew when it took
-    `vector`.
+    `vector`. `read_ms`: what the machine's clock of the answerer reads; 0: not known.
     """
 
     def __init__(
@@ -76,6 +84,7 @@ class StartAnswer:
         clock_ms: int,
         collected: dict[int, int],
         lives: Optional[dict[int, int]] = None,
+        read_ms: int = 0,
     ) -> None:
         self.number = number
         self.life = life
@@ -83,6 +92,7 @@ class StartAnswer:
         self.clock_ms = clock_ms
         self.collected = collected
         self.lives = lives or {}
+        self.read_ms = read_ms
 
 
 class RecoveryQuestion:

@@ -6,6 +6,7 @@ Reading order:
 
 - `plan`: a run as a value: regions, settings, clients and faults.
 - `draw`: the plan that a seed draws.
+- `asked_faults`: faults that a plan has only if they are asked for.
 - `unrolled`: the commands of a batch one by one, with the reply to each.
 - `replies`: readers of replies, for clients and judges.
 - `load`: the simulated clients.

@@ -12,6 +12,7 @@ from dataclasses import replace
 from random import Random
 from typing import Final, Optional
 
+from anabranch.sim.asked_faults import with_errors, with_outside, with_restores
 from anabranch.sim.plan import ClientPlan, Fault, Intent, Link, Plan, Step, shape_of
 
 KEYS: Final = (b"orders", b"jobs", b"events")
@@ -86,21 +87,6 @@ FAULTS: Final[dict[str, tuple[float, int, int, int]]] = {
 _APART: Final = frozenset({"reset in a snapshot", "death in a checkpoint", "read errors"})
 
 
-# A restore without `--restored`; only the argument `restores` draws it.
-FORGOTTEN_RESTORE: Final = "forgotten restore"
-
-
-# An error that breaks off a step (S13.10); only the argument `errors` draws it.
-ERROR_IN_A_STEP: Final = "error in a step"
-# The share of the plans with such errors that have no other fault.
-_ERRORS_ALONE: Final = 0.3
-_ERRORS_MAX: Final = 4
-
-# A region that loses its files (S13.6); only the argument `outside` draws it.
-EMPTIED_DIRECTORY: Final = "emptied directory"
-_EMPTIED_MAX: Final = 3
-
-
 def draw_plan(
     seed: int,
     regions: int = 3,
@@ -114,7 +100,7 @@ def draw_plan(
 
     `faults`: the kinds allowed; None: all. ValueError for a kind that does not exist. `restores`:
     all regions dial each other, and every second fault is a forgotten restore (S13.6). `errors`:
-    errors break off steps (S13.10). `outside`: regions also lose their files.
+    errors break off steps (S13.10). `outside`: regions also lose their files, and clocks leap.
     """
     unknown = sorted(set(faults or ()) - set(FAULTS))
     if unknown:
@@ -147,75 +133,10 @@ def draw_plan(
     )
     plan = _with_pipelines(plan)
     if restores:
-        plan = _with_restores(plan, faults is None or "cut" in faults)
+        plan = with_restores(plan, faults is None or "cut" in faults)
     if errors:
-        plan = _with_errors(plan)
-    return _with_emptied(plan) if outside else plan
-
-
-def _with_emptied(plan: Plan) -> Plan:
-    """The plan with regions that lose their files, at times several at once.
-
-    A generator of its own draws this, so that other plans do not depend on it.
-    """
-    draw = Random((plan.seed << 16) + 7)
-    found: list[Fault] = []
-    for _ in range(draw.randint(1, _EMPTIED_MAX)):
-        at_ms, duration_ms = draw.randrange(plan.load_ms), draw.choice([0, 20, 200, 1000])
-        for region in draw.sample(plan.regions, draw.choice([1, 1, 1, 2])):
-            other = draw.choice([one for one in plan.regions if one != region])
-            bits = draw.getrandbits(32)
-            found.append(Fault(at_ms, EMPTIED_DIRECTORY, (region, other), duration_ms, bits))
-    return plan.with_steps(tuple(sorted((*plan.steps, *found), key=lambda step: step.at_ms)))
-
-
-def _with_errors(plan: Plan) -> Plan:
-    """The plan with errors in steps, at times without its other faults.
-
-    A generator of its own draws this, so that plans without errors do not depend on it.
-    """
-    draw = Random((plan.seed << 16) + 6)
-    kept = plan.intents() if draw.random() < _ERRORS_ALONE else plan.steps
-    found = [
-        Fault(
-            draw.randrange(plan.load_ms),
-            ERROR_IN_A_STEP,
-            (draw.choice(plan.regions),),
-            draw.choice([1, 20, 200]),
-            draw.getrandbits(32),
-        )
-        for _ in range(draw.randint(1, _ERRORS_MAX))
-    ]
-    return plan.with_steps(tuple(sorted((*kept, *found), key=lambda step: step.at_ms)))
-
-
-def _with_restores(plan: Plan, may_cut: bool) -> Plan:
-    """The plan in a mesh, with as many forgotten restores as faults; about half come in groups.
-
-    `may_cut`: half of the plans also have two starts that overlap, for which links are cut.
-    """
-    # A generator of its own: plans without overlapping starts do not depend on their draws.
-    apart = Random((plan.seed << 16) + 3)
-    found = _overlapping_starts(apart, plan) if may_cut and apart.random() < 0.5 else []
-    cuts = sum(fault.kind != FORGOTTEN_RESTORE for fault in found)
-    draw = Random((plan.seed << 16) + 2)
-    while len(found) < cuts + max(2, len(plan.faults()) + cuts):
-        together = draw.choice([1, 1, 2, len(plan.regions)])
-        at_ms, duration_ms = draw.randrange(plan.load_ms), draw.randint(20, 1000)
-        for region in draw.sample(plan.regions, together):
-            late_ms, longer_ms = draw.choice([0, 20, 200]), draw.choice([0, 20, 200])
-            other = draw.choice([one for one in plan.regions if one != region])
-            found.append(
-                Fault(
-                    min(at_ms + late_ms, plan.load_ms - 1),
-                    FORGOTTEN_RESTORE,
-                    (region, other),
-                    duration_ms + longer_ms,
-                    draw.getrandbits(32),
-                )
-            )
-    steps = sorted((*plan.steps, *found), key=lambda step: step.at_ms)
-    return replace(plan, links=shape_of("mesh", plan.regions), steps=tuple(steps))
+        plan = with_errors(plan)
+    return with_outside(plan) if outside else plan
 
 
 def _with_pipelines(plan: Plan) -> Plan:
@@ -229,40 +150,6 @@ def _with_pipelines(plan: Plan) -> Plan:
     clients = tuple(replace(one, depth=draw.choice(DEPTHS)) for one in plan.clients)
     pieces = {"pieces"} if draw.random() < 0.7 else set()
     return replace(plan, clients=clients, traits=plan.traits | pieces)
-
-
-# Two overlapping starts. A row has a fault, its two regions, its begin and its end, in beats. The
-# regions "first" and "second" are restored from backups; "other" is every further region. The
-# second is restored while the first one asks. The effects that both lost reach the others after the
-# others have answered, so only a second asking finds these effects (S13.6).
-_OVERLAP: Final = (
-    (FORGOTTEN_RESTORE, ("first", "second"), 0.0, 5.0),
-    (FORGOTTEN_RESTORE, ("second", "first"), 1.0, 10.0),
-    ("cut", ("first", "other"), 2.0, 5.5),
-    ("cut", ("second", "other"), 2.0, 7.0),
-    ("cut", ("first", "second"), 4.5, 10.5),
-    ("cut", ("first", "other"), 7.0, 15.0),
-    ("cut", ("second", "other"), 9.0, 15.0),
-)
-
-
-def _overlapping_starts(draw: Random, plan: Plan) -> list[Fault]:
-    """Faults after `_OVERLAP`, each at about its time."""
-    first, second, *others = draw.sample(plan.regions, len(plan.regions))
-    named = {"first": [first], "second": [second], "other": others}
-    beat_ms = draw.choice([15, 30, 60])
-    # Every fault begins before the end of the load: the run heals then.
-    begin_ms = draw.randrange(max(1, plan.load_ms - 10 * beat_ms))
-    found: list[Fault] = []
-    for kind, (one, other), begin, end in _OVERLAP:
-        begin += draw.uniform(-0.3, 0.3)
-        end += draw.uniform(-0.3, 0.3)
-        at_ms = min(begin_ms + max(0, round(begin * beat_ms)), plan.load_ms - 1)
-        duration_ms = round((end - begin) * beat_ms)
-        for region in named[other]:
-            pair = (*named[one], region)
-            found.append(Fault(at_ms, kind, pair, duration_ms, draw.getrandbits(32)))
-    return found
 
 
 def _clients(draw: Random, regions: tuple[int, ...], mirrors: bool) -> tuple[ClientPlan, ...]:

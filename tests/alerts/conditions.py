@@ -272,7 +272,7 @@ def too_large_a_unit(world: World) -> Iterator[Labels]:
 
 def clock_ahead(world: World) -> Iterator[Labels]:
     """The clock of a region is 20 s ahead, and is set right. Its effects follow 20 s later."""
-    world.restart("eu", "--crdt-clock-offset-ms", "20000")
+    world.restart("eu", "--crdt-clock-offset-ms", "20000", "--crdt-clock-offset-max-ms", "0")
 
     def shown_ms() -> int:
         world.add("eu")
@@ -282,6 +282,19 @@ def clock_ahead(world: World) -> Iterator[Labels]:
     yield {"region": "us", "peer": "eu"}
     world.restart("eu")
     eventually(lambda: shown_ms() < 5000, PATIENCE_S, "eu's clock being right", 0.2)
+
+
+def clock_apart(world: World) -> Iterator[Labels]:
+    """The clock of a region is an hour ahead when it starts, and is set right."""
+
+    def state() -> object:
+        return world.call("eu", "INFO", "crdt")["crdt_state"]
+
+    world.restart("eu", "--crdt-clock-offset-ms", "3600000")
+    eventually(lambda: state() == "apart", PATIENCE_S, "eu being apart", 0.2)
+    yield {"region": "eu"}
+    world.restart("eu")
+    eventually(lambda: state() == "serving", PATIENCE_S, "eu serving", 0.2)
 
 
 CONDITIONS: Final[list[tuple[str, Condition]]] = [
@@ -307,5 +320,6 @@ CONDITIONS: Final[list[tuple[str, Condition]]] = [
     ("AnabranchConnectionsRefused", too_many_clients),
     ("AnabranchLimitReached", too_large_a_unit),
     ("AnabranchClockAhead", clock_ahead),
+    ("AnabranchClockApart", clock_apart),
     ("AnabranchInternalErrors", internal_error),
 ]

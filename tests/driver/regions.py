@@ -64,13 +64,14 @@ class Place:
     def __init__(
         self, name: str, members: dict[str, int], peers: list[str], clock: SetClock, **settings: Any
     ) -> None:
-        self._settings = settings
+        self._settings = {"crdt_clock_offset_max_ms": 0, **settings}
         self._config: Any = SimpleNamespace(
             cluster="c",
             region_id=members[name],
             name=name,
             members=members,
             restored=False,
+            first_start=True,
             peers=dict.fromkeys(peers, "nowhere"),
         )
         self.database = DirectDatabase(new_disk())

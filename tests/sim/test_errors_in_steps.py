@@ -8,7 +8,8 @@ import pytest
 
 from anabranch import build
 from anabranch.region.driver.driver import Driver
-from anabranch.sim.draw import ERROR_IN_A_STEP, FAULTS, draw_plan
+from anabranch.sim.asked_faults import ERROR_IN_A_STEP
+from anabranch.sim.draw import FAULTS, draw_plan
 from anabranch.sim.run import run_plan
 
 SEEDS = range(6)

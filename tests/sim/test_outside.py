@@ -6,7 +6,8 @@ from collections import Counter
 
 import pytest
 
-from anabranch.sim.draw import EMPTIED_DIRECTORY, FAULTS, draw_plan
+from anabranch.sim.asked_faults import EMPTIED_DIRECTORY
+from anabranch.sim.draw import FAULTS, draw_plan
 from anabranch.sim.run import run_plan
 
 SEEDS = range(12)

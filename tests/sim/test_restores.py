@@ -11,7 +11,8 @@ import pytest
 from rich.console import Console
 
 from anabranch.sim import simulate
-from anabranch.sim.draw import FAULTS, FORGOTTEN_RESTORE, draw_plan
+from anabranch.sim.asked_faults import FORGOTTEN_RESTORE
+from anabranch.sim.draw import FAULTS, draw_plan
 from anabranch.sim.plan import Fault, Plan
 from anabranch.sim.run import run_plan
 from anabranch.sim.seeds import FailedSeed, SeedsError, failed

@@ -95,7 +95,7 @@ def config_of(
         restored=restored,
         moved=moved,
         first_start=first_start,
-        settings=Settings(values),
+        settings=Settings({"crdt-clock-offset-max-ms": 0, **values}),
     )
 
 

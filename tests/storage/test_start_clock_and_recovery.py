@@ -22,8 +22,9 @@ def _config(restored: bool) -> Any:
         region_id=1,
         name="us",
         members=members,
-        settings=Settings(),
+        settings=Settings({"crdt-clock-offset-max-ms": 0}),
         restored=restored,
+        first_start=True,
         peers={},
     )
 

@@ -5,6 +5,7 @@ A test says when commits, blocks and gossip are carried. A region can lose its m
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Optional
 
 from anabranch.crdt.apply import apply_block
@@ -39,7 +40,13 @@ class Place:
     """One region: its engine, and what a disk would hold of it."""
 
     def __init__(
-        self, region_id: int, regions: int, now_ms: int, patience_ms: int = 0, **settings: str
+        self,
+        region_id: int,
+        regions: int,
+        now_ms: int,
+        patience_ms: int = 0,
+        steady: Optional[Callable[[], int]] = None,
+        **settings: str,
     ) -> None:
         self.region_id = region_id
         self.members = [Member(one, NAMES[one]) for one in range(1, regions + 1)]
@@ -50,6 +57,7 @@ class Place:
         self.rows: list[LogRow] = []
         self.meta: dict[str, bytes] = {}
         self.patience_ms = patience_ms
+        self._steady = steady
         self.engine = self._start(0)
         self.session = self.engine.clients.connect("test", "test", now_ms)
 
@@ -62,7 +70,7 @@ class Place:
         for row in self.rows:
             self._replay(keyspace, row)
             disk_clock_ms = max(disk_clock_ms, row.clock_ms)
-        clock = EngineClock(max(self.now_ms, disk_clock_ms))
+        clock = EngineClock(max(self.now_ms, disk_clock_ms), self._steady)
         life = max(clock.now_ms, int(self.meta.get("life", b"0")) + 1)
         recovery = recovery or int(self.meta.get("recovery", b"0"))
         self.meta.update(life=b"%d" % life, recovery=b"%d" % recovery)

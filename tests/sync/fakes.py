@@ -63,6 +63,8 @@ class FakeAttestation:
         self.counts = True
         self.asks_stable = False
         self.lost = [one.region_id for one in engine.members.values() if one.lost]
+        self.read_ms = now_ms
+        self.ahead: dict[int, int] = {}
 
 
 class FakeCut:

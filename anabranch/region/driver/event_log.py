@@ -13,7 +13,7 @@ from anabranch.crdt.vector import Vector
 from anabranch.region.driver.work import Note
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.figures.shared import behind, behind_ms
-from anabranch.region.engine.lifecycle import LOST, RECOVERY
+from anabranch.region.engine.lifecycle import APART, LOST, RECOVERY
 from anabranch.sync.session.events import LoggedEvent
 
 
@@ -102,8 +102,8 @@ class EventLog:
             )
             self._error("divergence", text, count=divergences)
         self._divergences = divergences
-        if state.lifecycle.state != self._lifecycle:
-            self._lifecycle = state.lifecycle.state
+        if state.lifecycle.shown != self._lifecycle:
+            self._lifecycle = state.lifecycle.shown
             self._tell_lifecycle()
         self._find_slow_links()
 
@@ -118,6 +118,13 @@ class EventLog:
                 " (see docs/operations-repair.md)"
             )
             self._tell(logging.WARNING, RECOVERY, text, cause=cause)
+        elif self._lifecycle == APART:
+            problem = state.lifecycle.clock_problem
+            text = (
+                f"the clock of region {engine.name} is {problem}: it takes no writes until that"
+                " is right (see docs/operations-repair.md)"
+            )
+            self._error(APART, text, offset=problem)
         elif self._lifecycle == LOST:
             by = state.members.names_of(state.lifecycle.called_lost_by)
             text = (

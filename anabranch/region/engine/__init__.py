@@ -39,6 +39,7 @@ Reading order:
 - `contents`: counts of the contents of the keyspace.
 - `upkeep`: what deadlines cause, and the collection of stable tombstones, clears and pairs.
 - `members`: the table of members.
+- `member_clocks`: the clocks of the members, and whether this region's is apart from them.
 - `peers`: the state of the links to each other region.
 - `lifecycle`: start, serving and recovery.
 - `lags`: how far regions are behind each other in time, and how long effects travel.

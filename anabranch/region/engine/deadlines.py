@@ -15,6 +15,8 @@ class Deadlines:
         self._heap: list[tuple[int, bytes]] = []
         # Key → its deadline in the heap that is in force.
         self._in_force: dict[bytes, int] = {}
+        # The clock was reset: which keys are hidden must be read anew.
+        self.are_unread = False
 
     def __contains__(self, key: bytes) -> bool:
         return key in self._in_force

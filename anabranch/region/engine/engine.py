@@ -16,7 +16,7 @@ from anabranch.region.engine import rounds
 from anabranch.region.engine.client_calls import ClientCalls
 from anabranch.region.engine.contents import KEYS_PER_TICK
 from anabranch.region.engine.disk_calls import DiskCalls
-from anabranch.region.engine.lifecycle import LOST, RECOVERY, SERVING
+from anabranch.region.engine.lifecycle import APART, LOST, RECOVERY, SERVING
 from anabranch.region.engine.link_calls import LinkCalls
 from anabranch.region.engine.members import Member
 from anabranch.region.engine.peer_calls import PeerCalls
@@ -110,15 +110,18 @@ class Engine:
         for blocked in state.waiting.reads.take_timed_out(state.clock.steady_ms):
             state.outbox.answer(blocked.session, NULL_ARRAY)
         lifecycle = state.lifecycle
+        state.note_clocks()
         lifecycle.tick(state.members.others(), state.disk.vector, state.disk.has_salvage)
         self.steps.note_lifecycle()
-        if lifecycle.state in (RECOVERY, LOST) and state.waiting.for_start:
+        if lifecycle.shown in (RECOVERY, LOST, APART) and state.waiting.for_start:
             self.steps.run_waiting()
         state.stability.count(state.keyspace.vector)
         state.stable_time()
         rounds.keep_clock(state)
         if state.peers.lags.is_due(state.clock.steady_ms):
             state.note_lags()
+        if state.contents.deadlines.are_unread:
+            self.steps.upkeep.read_deadlines(state)
         hidden = self.steps.upkeep.hide(state)
         if state.writer.may_issue():
             self.steps.upkeep.work(state)

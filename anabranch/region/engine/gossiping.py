@@ -22,6 +22,8 @@ def compose(state: EngineState) -> Gossip:
         state.disk.clock_ms,
         state.stability.time.is_asked(state.clock.steady_ms),
         state.disk.lost,
+        state.clock.read_ms,
+        state.peers.clocks.ahead(),
     )
     questions = list(lifecycle.questions.values())
     if lifecycle.state == RECOVERY:
@@ -64,13 +66,15 @@ def _hear_of_region(state: EngineState, heard: Heard) -> None:
         lifecycle.hear_own_life(heard.life, lifecycle.may_have_reported(heard, state.disk.vector))
         return
     state.hear_life(heard.region_id, heard.life)
+    state.hear_clock(heard.region_id, heard.read_ms, heard.ahead)
     if state.stability.hear(heard) and heard.asks_stable:
         state.stability.time.note_wanted(state.clock.steady_ms)
     if not _is_outdated(state, heard):
         state.check_held_by_peer(heard.vector)
         if state.peers.delays.stated(heard, state.replication):
             link = state.peers.by_id[heard.region_id]
-            link.clock_ahead_ms = max(heard.clock_ms - state.clock.read_ms, 0)
+            clock_ms = heard.read_ms or heard.clock_ms
+            link.clock_ahead_ms = max(clock_ms - state.clock.read_ms, 0)
     if heard.counts:
         lifecycle.forget_asker(heard.region_id, heard.life)
 

@@ -7,7 +7,6 @@ from typing import Final, Optional
 from anabranch.crdt.effects import RemoveEntries
 from anabranch.crdt.pair import is_conflict
 from anabranch.crdt.stream import Stream
-from anabranch.region.engine.lifecycle import SERVING
 from anabranch.region.engine.state import EngineState
 
 
@@ -38,7 +37,7 @@ def remove_losers(state: EngineState) -> None:
     """
     pairs = state.keyspace.changes.pairs
     state.keyspace.changes.pairs = []
-    if state.lifecycle.state == SERVING:  # Otherwise `remove_all_losers` runs on serving.
+    if state.lifecycle.serves:  # Otherwise `remove_all_losers` runs on serving.
         for key, pid, iid in dict.fromkeys(pairs):
             _remove_losers_of(state, key, pid, iid)
 
@@ -48,7 +47,7 @@ def remove_all_losers(state: EngineState) -> None:
 
     It does so first of all once it may issue again, and whenever a member is said lost.
     """
-    if state.lifecycle.state != SERVING:
+    if not state.lifecycle.serves:
         return
     for key, stream in list(state.keyspace.keys.items()):
         if stream.rare is None:

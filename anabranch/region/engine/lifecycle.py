@@ -37,6 +37,9 @@ SERVING: Final = "serving"
 RECOVERY: Final = "recovery"
 # Another member called this region lost (S13.8). The state is final.
 LOST: Final = "lost"
+# The region's clock is apart from the members' clocks (S10.2). It is shown instead of STARTING and
+# SERVING.
+APART: Final = "apart"
 
 # A recovery that has all answers but lacks effects in them asks again after this time.
 _ASK_AGAIN_MS: Final = 200
@@ -51,9 +54,11 @@ _NO_DATA: Final = (
 class _Start:
     """The askings of a start (S13.6): the number of the present one, and who answered it."""
 
-    def __init__(self, ends_ms: int) -> None:
+    def __init__(self, ends_ms: int, has_served: bool) -> None:
         # The steady time at which the patience is over, in ms.
         self.ends_ms: Final = ends_ms
+        # Whether a start in this directory was over once, or is the first by the operator's word.
+        self.has_served = has_served
         self.number = 1
         self.answered: set[int] = set()
 
@@ -88,8 +93,8 @@ class Lifecycle:
         # Why the region is in recovery, for operators; empty outside a recovery.
         self.recovery_cause = cause
         self.state = RECOVERY if recovery else STARTING
-        # Whether a start in this directory was over once, or is the first by the operator's word.
-        self.has_served = has_served
+        # In what way this region's clock is apart from the others', in words; empty: it is not.
+        self.clock_problem = ""
         # The members that called this region lost (S13.8), stored on disk.
         self.called_lost_by: list[int] = []
         # The newest life heard of each other member (S1.3).
@@ -97,7 +102,7 @@ class Lifecycle:
         # The members that this region calls lost (S13.8).
         self.lost: list[int] = []
         self._clock: Final = clock
-        self._start: Final = _Start(clock.steady_ms + patience_ms)
+        self._start: Final = _Start(clock.steady_ms + patience_ms, has_served)
         # -- this region's recovery; each life numbers its askings from 1
         self.asking = 0
         self._asked_ms = 0
@@ -113,6 +118,32 @@ class Lifecycle:
         self.promised: list[PromisedAnswer] = []
         if recovery:
             self.ask()
+
+    @property
+    def patience_is_over(self) -> bool:
+        """Whether a start need not wait longer for answers that are missing."""
+        return self._clock.steady_ms >= self._start.ends_ms
+
+    @property
+    def may_serve_alone(self) -> bool:
+        """Whether the region goes on although no member answers."""
+        return self.patience_is_over and self._start.has_served
+
+    def note_served(self) -> bool:
+        """Notes that the region serves. Returns whether it is the first time in its directory."""
+        is_first = not self._start.has_served
+        self._start.has_served = True
+        return is_first
+
+    @property
+    def shown(self) -> str:
+        """The state, or APART if the clock keeps the region from serving."""
+        return APART if self.clock_problem and self.state in (STARTING, SERVING) else self.state
+
+    @property
+    def serves(self) -> bool:
+        """Whether the region may issue effects."""
+        return self.state == SERVING and not self.clock_problem
 
     def _known_lives(self) -> dict[int, int]:
         return {**self.lives, self.region_id: self.life}
@@ -150,10 +181,12 @@ class Lifecycle:
             self.ask()
 
     def _try_to_serve(self, others: list[int]) -> None:
+        if self.clock_problem or not self._clock.is_confirmed:
+            return
         if self._start.is_answered(others):
             self.state = SERVING
-        elif self._clock.steady_ms >= self._start.ends_ms:
-            if self.has_served:
+        elif self.patience_is_over:
+            if self._start.has_served:
                 self.state = SERVING
             else:
                 self.enter_recovery(_NO_DATA)
@@ -271,7 +304,7 @@ class Lifecycle:
         )
 
     def _try_to_leave(self, others: list[int], disk_vector: Vector, has_salvage: bool) -> None:
-        if not self._have_answered(others):
+        if not self._have_answered(others) or not self._clock.is_confirmed:
             return
         holds_all = self.holds_all_answered(others, disk_vector)
         if holds_all and has_salvage:

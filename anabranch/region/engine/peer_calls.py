@@ -190,6 +190,7 @@ class PeerCalls:
         state = self.state
         state.clock.read(now_ms)
         if peer in self.members:
+            state.hear_clock(peer, answer.read_ms, {})
             state.raise_id_floor(answer.clock_ms)
             state.check_held_by_peer(answer.vector)
             state.check_collected_by_peer(answer.collected)

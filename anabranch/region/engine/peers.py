@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from anabranch.crdt.vector import Vector
+from anabranch.region.engine.clock import EngineClock
 from anabranch.region.engine.lags import Lags, SyncDelays
+from anabranch.region.engine.member_clocks import MemberClocks
+from anabranch.region.engine.members import Members
 from anabranch.region.engine.statistics import Traffic
 
 
@@ -41,8 +43,11 @@ class PeerStatus:
 class Peers:
     """The status of every other member."""
 
-    def __init__(self, others: Iterable[int]) -> None:
-        self.by_id: dict[int, PeerStatus] = {peer: PeerStatus() for peer in others}
+    def __init__(self, members: Members, clock: EngineClock) -> None:
+        self.by_id: dict[int, PeerStatus] = {
+            member: PeerStatus() for member in members.by_id if member != members.region_id
+        }
+        self.clocks: Final = MemberClocks(clock, members)
         self.receiver_count = 0
         self.lags: Final = Lags()
         self.delays: Final = SyncDelays()

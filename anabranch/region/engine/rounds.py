@@ -30,7 +30,7 @@ class Attestation:
 
     The region may send them once `position` is on its disk. `digest` is empty if it was not wanted,
     or if too many entries remain to be hashed. `counts` is False before the end of the start and in
-    recovery (S13.6). `asks_stable` and `lost` are as in `Heard`.
+    recovery (S13.6). `asks_stable`, `lost`, `read_ms` and `ahead` are as in `Heard`.
     """
 
     def __init__(
@@ -44,6 +44,8 @@ class Attestation:
         counts: bool,
         asks_stable: bool,
         lost: list[int],
+        read_ms: int,
+        ahead: dict[int, int],
     ) -> None:
         self.vector = vector
         self.clock_ms = clock_ms
@@ -55,6 +57,8 @@ class Attestation:
         self.counts = counts
         self.asks_stable = asks_stable
         self.lost = lost
+        self.read_ms = read_ms
+        self.ahead = ahead
 
 
 def attest(state: EngineState, digest_entries_max: int) -> Attestation:
@@ -73,7 +77,19 @@ def attest(state: EngineState, digest_entries_max: int) -> Attestation:
     asks = state.stability.time.is_asked(state.clock.steady_ms)
     life, lost = state.lifecycle.life, state.members.lost()
     floor_ms = state.stability.time.id_floor_ms
-    return Attestation(vector, clock_ms, floor_ms, digest, position, life, counts, asks, lost)
+    return Attestation(
+        vector,
+        clock_ms,
+        floor_ms,
+        digest,
+        position,
+        life,
+        counts,
+        asks,
+        lost,
+        state.clock.read_ms,
+        state.peers.clocks.ahead(),
+    )
 
 
 def refresh_clock(state: EngineState, age_ms: int) -> bool:

@@ -184,6 +184,15 @@ ALL: list[Setting] = [
         rule="S2.3",
     ),
     Setting(
+        "crdt-clock-offset-max-ms",
+        500,
+        "Most that the clock of a region may differ from those of most other members; a region that"
+        " differs more takes no writes, and a clock that is further ahead counts for nothing. 0: no"
+        " limit.",
+        mutable=False,
+        rule="S10.2",
+    ),
+    Setting(
         "crdt-expiry-grace-ms",
         60000,
         "Time after a deadline in which only the winner's region may issue the removal.",

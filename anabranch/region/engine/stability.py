@@ -122,8 +122,13 @@ class Stability:
     def _is_without_lost(self, region_id: int) -> bool:
         return self.called_lost.get(region_id, set()).issuperset(self.lost)
 
-    def all_clocks_past(self, others: list[int], at_ms: int) -> bool:
-        return all(self.clocks_ms.get(other, 0) > at_ms for other in others)
+    def all_clocks_past(self, others: list[int], at_ms: int, highest_ms: int = 0) -> bool:
+        """Whether the clocks of all `others` are past a time.
+
+        A clock above `highest_ms` counts for nothing (S10.2); 0: every clock counts.
+        """
+        clocks = [self.clocks_ms.get(other, 0) for other in others]
+        return all(at_ms < clock and (not highest_ms or clock <= highest_ms) for clock in clocks)
 
     def clock_that_counts(self, region_id: int) -> Optional[int]:
         """The clock (ms) that came with the newest counting vector of a region (S7.7).

@@ -6,8 +6,8 @@ clocks that came with the newest counting vectors of the other members. T rests 
 every region: the IDs that it generates never lie below a clock that it, or a member that it asked,
 had on disk before. The floor keeps that promise after files were put back to a backup (S4.1).
 
-T is about generated IDs, so IDs given by users, RENAME, a start that only patience ended, and a
-lost member can make a T wrong. This module notes each of them for INFO.
+T is about generated IDs, so IDs given by users, RENAME, a start that only patience ended, a lost
+member, and a clock that was reset can make a T wrong. This module notes each of them for INFO.
 """
 
 from __future__ import annotations
@@ -24,15 +24,18 @@ class StableTime:
     """The floor of this region, who wants T, and what may have made a T wrong.
 
     `id_floor_ms` is the lowest ms of generated IDs. It is stored as the meta row `id_floor`.
-    `patience_ms` and `lost_ms` are the times at which a start of this region was last ended by
-    patience alone, and at which a member was last declared lost here; 0: never. They are stored,
-    too.
+    `patience_ms`, `lost_ms` and `reset_ms` are the times at which a start of this region was last
+    ended by patience alone, at which a member was last declared lost here, and at which its clock
+    was last reset; 0: never. They are stored, too.
     """
 
-    def __init__(self, id_floor_ms: int = 0, patience_ms: int = 0, lost_ms: int = 0) -> None:
+    def __init__(
+        self, id_floor_ms: int = 0, patience_ms: int = 0, lost_ms: int = 0, reset_ms: int = 0
+    ) -> None:
         self.id_floor_ms = id_floor_ms
         self.patience_ms = patience_ms
         self.lost_ms = lost_ms
+        self.reset_ms = reset_ms
         # The highest T that this region has had since the start.
         self.highest_ms = 0
         # Entries with IDs below `highest_ms`: given to XADD here, copied by RENAME here.

@@ -16,7 +16,7 @@ from anabranch.region.engine.commit_schedule import CommitSchedule
 from anabranch.region.engine.contents import Contents
 from anabranch.region.engine.disk import DiskState
 from anabranch.region.engine.journal import Journal
-from anabranch.region.engine.lifecycle import SERVING, Lifecycle
+from anabranch.region.engine.lifecycle import SERVING, STARTING, Lifecycle
 from anabranch.region.engine.members import Members
 from anabranch.region.engine.outbox import Outbox
 from anabranch.region.engine.peers import Peers
@@ -58,7 +58,7 @@ class EngineState:
             dict(keyspace.vector),
             dict(keyspace.chains),
             disk_clock_ms,
-            self.clock.now_ms,
+            self.clock.read_ms,
         )
         self.schedule: Final = CommitSchedule()
         self.writer: Final = Writer(
@@ -66,9 +66,7 @@ class EngineState:
         )
         self.contents: Final = Contents(keyspace)
         self.stability: Final = Stability(stable)
-        self.peers: Final = Peers(
-            region_id for region_id in members.by_id if region_id != members.region_id
-        )
+        self.peers: Final = Peers(members, self.clock)
         self.sessions: Final[dict[int, Session]] = {}
         self.outbox: Final = Outbox()
         self.waiting: Final = Waiting(Questions(self.outbox, self.sessions))
@@ -181,13 +179,32 @@ class EngineState:
             self.keyspace.late.stable_id = stable_ms << 64
         return stable_ms, ""
 
+    def hear_clock(self, peer: int, read_ms: int, ahead: dict[int, int]) -> None:
+        """A member says what its clock reads, and by how much others are ahead of it (S10.2)."""
+        if read_ms and peer in self.peers.by_id:
+            self.peers.clocks.hear(peer, read_ms, ahead)
+            self.note_clocks()
+
+    def note_clocks(self) -> None:
+        """Notes whether this region's clock is apart from the others' (S10.2)."""
+        lifecycle = self.lifecycle
+        if lifecycle.may_serve_alone and self.peers.clocks.is_alone:
+            self.clock.confirm()
+        lifecycle.clock_problem = self.peers.clocks.problem(lifecycle.state == STARTING)
+        if self.peers.clocks.far_floors and not lifecycle.clock_problem:
+            for clock_ms in self.peers.clocks.take_near_floors():
+                self.raise_id_floor(clock_ms)
+
     def raise_id_floor(self, clock_ms: int) -> None:
         """Takes the clock on a member's disk from its answer to a start or a recovery (S7.7).
 
         Generated IDs never lie below it from now on. The floor goes to disk with the next commit,
-        so with or before the first ID that it raises.
+        so with or before the first ID that it raises. A clock that is further ahead than
+        `crdt-clock-offset-max-ms` counts for nothing, unless this region's own was behind.
         """
-        if clock_ms > self.stability.time.id_floor_ms:
+        if self.peers.clocks.is_far(clock_ms):
+            self.peers.clocks.far_floors.add(clock_ms)
+        elif clock_ms > self.stability.time.id_floor_ms:
             self.stability.time.id_floor_ms = clock_ms
             self.disk.meta_changes["id_floor"] = b"%d" % clock_ms
 
@@ -207,6 +224,30 @@ class EngineState:
         """Notes that patience alone ended this region's start (S13.6), which may void T (S7.7)."""
         self.stability.time.patience_ms = self.clock.now_ms
         self.disk.meta_changes["patience"] = b"%d" % self.clock.now_ms
+
+    def reset_clock(self) -> None:
+        """Goes on from what the clock reads now, though this region had read a later time (S10.2).
+
+        A new life (S1.3) replaces what others heard of the later time. The stable times that it
+        made hold no longer (S7.7).
+        """
+        self.clock.reset()
+        self.lifecycle.life += 1
+        self.note_life()
+        now_ms, time = self.clock.now_ms, self.stability.time
+        time.highest_ms = self.keyspace.late.stable_id = 0
+        time.reset_ms = now_ms
+        self.peers.clocks.far_floors.clear()
+        if self.peers.clocks.is_far(time.id_floor_ms):
+            time.id_floor_ms = 0
+            self.disk.meta_changes["id_floor"] = b"0"
+        self.disk.reset_clock(now_ms)
+        self.disk.meta_changes["clock"] = b"%d" % now_ms
+        self.disk.meta_changes["clock_reset_at"] = b"%d" % now_ms
+        self.contents.deadlines.are_unread = True
+        # The clocks of rows up to this one count no more.
+        self.journal.push_clock()
+        self.store_meta("clock_reset", b"%d" % self.journal.position)
 
     def note_said_lost(self) -> None:
         """Notes that a member was declared lost here, which may void T (S7.7)."""

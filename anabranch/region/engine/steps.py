@@ -11,7 +11,6 @@ from typing import Final
 
 from anabranch.region.engine import dispatch, idempotency
 from anabranch.region.engine.batch import Batch
-from anabranch.region.engine.lifecycle import SERVING
 from anabranch.region.engine.replies import REPLY_LATER, ErrorReply, Reply, ReplyLater
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
@@ -120,14 +119,13 @@ class Steps:
             # (S13.6, S13.7).
             self._life_noted = (lifecycle.life, lifecycle.recovery)
             state.note_life()
-        serving = lifecycle.state == SERVING
+        serving = lifecycle.serves
         if serving == self._was_serving:
             return
         self._was_serving = serving
         if not serving:
             return
-        if not lifecycle.has_served:
-            lifecycle.has_served = True
+        if lifecycle.note_served():
             state.store_meta("never_served", b"0")
         if lifecycle.ended_by_patience(state.members.others()):
             state.note_ended_by_patience()

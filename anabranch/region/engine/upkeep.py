@@ -71,6 +71,15 @@ class Upkeep:
 
     # -- deadlines
 
+    def read_deadlines(self, state: EngineState) -> None:
+        """Reads all deadlines anew after the clock was reset: keys that were hidden may be back."""
+        state.contents.deadlines.are_unread = False
+        self.hidden.clear()
+        for key, stream in state.keyspace.keys.items():
+            if stream.has_deadlines():
+                state.keyspace.unseen.uncounted[key] = None
+                self.note(state, stream)
+
     def hide(self, state: EngineState) -> list[bytes]:
         """Notes and returns the keys that became hidden since the last step."""
         hidden: list[bytes] = []
@@ -183,7 +192,7 @@ def _is_known_to_all(state: EngineState, dot: Dot, at_ms: int) -> bool:
     others = state.members.others()
     return (
         state.stability.all_hold(others, dot[0], dot[1])
-        and state.stability.all_clocks_past(others, at_ms)
+        and state.stability.all_clocks_past(others, at_ms, _highest_clock_ms(state))
         and state.stability.knows_what_lost_left(others)
     )
 
@@ -192,8 +201,16 @@ def _may_remove(state: EngineState, dot: Dot, at_ms: int, known: bool) -> bool:
     """Whether this region may remove a key whose winning deadline has dot `dot` (S10.3).
 
     The region of the dot may if `known`, the result of `_is_known_to_all`. Any region may after
-    the grace period.
+    the grace period, but not by its own clock alone: some other member's clock must be past the
+    deadline, too.
     """
     if known and dot[0] == state.members.region_id:
         return True
-    return state.clock.now_ms > at_ms + state.settings.integer("crdt-expiry-grace-ms")
+    is_late = state.clock.now_ms > at_ms + state.settings.integer("crdt-expiry-grace-ms")
+    return is_late and (not state.clock.offset_max_ms or state.peers.clocks.is_past(at_ms))
+
+
+def _highest_clock_ms(state: EngineState) -> int:
+    """A clock above this one is further ahead than `crdt-clock-offset-max-ms` (S10.2); 0: none."""
+    offset_max_ms = state.clock.offset_max_ms
+    return state.clock.now_ms + offset_max_ms if offset_max_ms else 0

@@ -18,7 +18,7 @@ from anabranch.region.engine.clock import EngineClock
 from anabranch.region.engine.commit_schedule import CommitSchedule
 from anabranch.region.engine.disk import DiskState
 from anabranch.region.engine.journal import Journal
-from anabranch.region.engine.lifecycle import LOST, RECOVERY, SERVING, Lifecycle
+from anabranch.region.engine.lifecycle import LOST, RECOVERY, Lifecycle
 from anabranch.region.engine.members import Members
 from anabranch.region.engine.replies import CommandError
 from anabranch.region.engine.settings import CachedSettings
@@ -66,7 +66,7 @@ class Writer:
 
     def may_issue(self) -> bool:
         """Whether this region may issue effects now."""
-        return self._lifecycle.state == SERVING and not self._disk.error
+        return self._lifecycle.serves and not self._disk.error
 
     def require_issue(self) -> None:
         """Refuses a command that would issue an effect while this region may not.
@@ -76,10 +76,10 @@ class Writer:
         Raises:
             NotYet: The start is not over: the command waits (S13.6).
             WriteRefused: Commits fail (S13.4).
-            CommandError: The region is in recovery or lost (S13.8), or too many bytes wait for the
-                disk.
+            CommandError: The region is in recovery or lost (S13.8), its clock is apart (S10.2), or
+                too many bytes wait for the disk.
         """
-        if self._lifecycle.state == SERVING and not self._disk.error:
+        if self._lifecycle.serves and not self._disk.error:
             self._require_room()
             return
         if self._disk.error:
@@ -98,6 +98,11 @@ class Writer:
                 f"READONLY region {self._members.name} was said to be lost by "
                 f"{self._members.names_of(self._lifecycle.called_lost_by)}: nothing is taken from "
                 "it any more; `anabranch export` saves what only it holds"
+            )
+        if self._lifecycle.clock_problem:
+            raise CommandError(
+                f"READONLY region {self._members.name} takes no writes: its clock is"
+                f" {self._lifecycle.clock_problem}; set the clock right, or see `anabranch clock`"
             )
         raise NotYet
 

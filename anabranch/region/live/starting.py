@@ -32,6 +32,9 @@ from anabranch.region.storage import loading, schema
 from anabranch.region.storage.checkpoint import Checkpointer
 
 
+_DAY_MS: Final = 24 * 3600 * 1000
+
+
 def _members_text(members: dict[str, int]) -> bytes:
     return ",".join(f"{name}={region_id}" for name, region_id in members.items()).encode()
 
@@ -118,6 +121,18 @@ def replay_limits(settings: Settings) -> tuple[NodeLimits, PairLimits]:
     return node_limits, pair_limits
 
 
+def _clock(settings: Settings, clock: Clock, kept_ms: int, members: int) -> EngineClock:
+    """The engine's time, from `kept_ms`, the highest time on disk (S10.2).
+
+    In a cluster of several `members`, what the machine's clock reads needs a confirmation.
+    """
+    made = EngineClock(max(clock.now_ms(), kept_ms), clock.steady_ms)
+    offset_max_ms = settings.integer("crdt-clock-offset-max-ms")
+    if offset_max_ms and members > 1:
+        made.distrust(kept_ms, offset_max_ms)
+    return made
+
+
 class Beginning:
     """A new life (S1.3): its number, and the life in which the recovery began, 0 without one.
 
@@ -137,6 +152,21 @@ class Beginning:
         )
 
 
+def _next_life(now_ms: int, stored: loading.Stored) -> int:
+    """The number of the next life (S1.3): the clock, unless that may have leapt (S10.2).
+
+    No member takes a life that is more than a day ahead of its own clock. So a region that started
+    under a leap may forget that life, and one that was down for more than a day takes a number that
+    the others take whatever its clock reads.
+    """
+    former = stored.number("life")
+    if former > now_ms + _DAY_MS:
+        former = 0
+    if 0 < stored.clock_ms < now_ms - _DAY_MS:
+        now_ms = stored.clock_ms + now_ms % _DAY_MS
+    return max(now_ms, former + 1)
+
+
 async def _begin_life(
     config: RegionConfig, database: Database, stored: loading.Stored, now_ms: int
 ) -> Beginning:
@@ -145,7 +175,7 @@ async def _begin_life(
     `now_ms` is the real clock. The engine's clock may have run ahead of it: if a life took its
     number from that, two starts from the same backup would have one number (S1.3).
     """
-    life = max(now_ms, stored.number("life") + 1)
+    life = _next_life(now_ms, stored)
     recovery = stored.number("recovery")
     has_served = not stored.number("never_served")
     said: list[schema.Statement] = []
@@ -228,7 +258,7 @@ async def start(
     region_ids = [member.region_id for member in members]
     node_limits, pair_limits = replay_limits(settings)
     stored = await database.load(meta, config.region_id, region_ids, node_limits, pair_limits)
-    engine_clock = EngineClock(max(clock.now_ms(), stored.clock_ms), clock.steady_ms)
+    engine_clock = _clock(settings, clock, stored.clock_ms, len(members))
     begun = await _begin_life(config, database, stored, clock.now_ms())
     patience_ms = settings.integer("crdt-start-patience-ms")
     state = EngineState(
@@ -239,7 +269,7 @@ async def start(
         begun.lifecycle(config.region_id, engine_clock, patience_ms),
         stored.clock_ms,  # The clock of the last commit; the clock just read is in none (S10.2).
         registry.commands(),
-        StableTime(stored.number("id_floor"), stored.number("patience"), stored.number("lost_at")),
+        StableTime(*map(stored.number, ("id_floor", "patience", "lost_at", "clock_reset_at"))),
     )
     state.lifecycle.call_lost(_called_lost_by(meta))
     state.disk.note_salvage(begun.recovery > 0 and await database.has_salvage())

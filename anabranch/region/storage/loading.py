@@ -63,6 +63,8 @@ class Stored:
         # Position of the region's state in the checkpoint: rows after it are replayed.
         self.replay_from = 0
         self.clock_ms = 0
+        # The clocks of rows up to this position do not count.
+        self.clock_reset = 0
         # The highest valid cut.
         self.cut = 0
         # Key → number under which its rows are stored.
@@ -75,6 +77,11 @@ class Stored:
         # Key → position that its checkpoint reflects.
         self.skip_keys: dict[bytes, int] = {}
         self.needless = NeedlessRows()
+
+    def note_clock(self, position: int, clock_ms: int) -> None:
+        """Takes the clock of a row, unless the clock was reset after it (S10.2)."""
+        if position > self.clock_reset:
+            self.clock_ms = max(self.clock_ms, clock_ms)
 
     def number(self, name: str) -> int:
         try:
@@ -138,6 +145,7 @@ def begin(
     stored.keyspace = Keyspace(region_id, limits, pair_limits)
     stored.cut = stored.number("cut")
     stored.clock_ms = stored.number("clock")
+    stored.clock_reset = stored.number("clock_reset")
     try:
         if "collected" in meta:
             stored.keyspace.collected = checked(meta["collected"]).vector()
@@ -156,7 +164,7 @@ def begin(
         keyspace.flush_clears = state.flush_clears
         keyspace.position = state.position
         stored.position = stored.replay_from = state.position
-        stored.clock_ms = max(stored.clock_ms, state.clock_ms)
+        stored.note_clock(state.position, state.clock_ms)
     return stored
 
 
@@ -188,4 +196,4 @@ def replay(stored: Stored, row: LogRow, check: bytes) -> None:
         raise ReplayFailed(row.position, error) from error
     keyspace.position = row.position
     stored.position = row.position
-    stored.clock_ms = max(stored.clock_ms, row.clock_ms)
+    stored.note_clock(row.position, row.clock_ms)

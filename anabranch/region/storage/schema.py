@@ -91,6 +91,8 @@ STATE_ROWS: Final = (
     "patience",
     "lost_at",
     "never_served",
+    "clock_reset",
+    "clock_reset_at",
 )
 
 UPGRADES: Final = {

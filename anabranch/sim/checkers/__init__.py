@@ -20,6 +20,7 @@ Reading order:
 - `same_trace`: invariant 12, one seed gives one trace.
 - `stable_times`: invariant 13, no entry comes below a stable time that was told.
 - `refusals`: invariant 14, no region refuses a peer as malformed or for a gap.
+- `clocks`: invariant 15, a clock that leaps is not taken for the time.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from __future__ import annotations
 from typing import Final
 
 from anabranch.sim.checkers.acknowledged_adds import AcknowledgedAdds
+from anabranch.sim.checkers.clocks import Clocks
 from anabranch.sim.checkers.digests import Digests
 from anabranch.sim.checkers.idempotent_once import IdempotentOnce
 from anabranch.sim.checkers.liveness import Liveness
@@ -53,4 +55,5 @@ ALL: Final[list[type[Checker]]] = [
     Liveness,
     StableTimes,
     Refusals,
+    Clocks,
 ]

@@ -163,7 +163,7 @@ def _run_one(seed: int, ops: int, flavour: str, limit_s: float) -> bool:
     faulthandler.dump_traceback_later(4 * limit_s, exit=True)
     try:
         regions = regions_of(seed, flavour)
-        asked = {} if flavour == PLAIN else {flavour: True}
+        asked: dict[str, Any] = {} if flavour == PLAIN else {flavour: True}
         plan = draw_plan(seed, regions, ops, **asked)
         violations = run_plan(plan).violations
     except _Hang:

@@ -38,8 +38,8 @@ from anabranch.sim.twin.session import Session, StartNotOver, may_issue
 # Replies about the region rather than its data, or read from its disk.
 UNJUDGED: Final = frozenset(
     b"INFO TIME WAIT PING CRDT.PEERS CRDT.DIGEST CRDT.STABLE CRDT.SYNC CRDT.WAIT CRDT.VECTOR"
-    b" CRDT.EXPLAIN CRDT.EFFECTS CRDT.MEMBER CRDT.LINK CRDT.LOGS ROLE LASTSAVE MODULE ACL"
-    b" OBJECT MEMORY SLOWLOG".split()
+    b" CRDT.EXPLAIN CRDT.EFFECTS CRDT.MEMBER CRDT.CLOCK CRDT.LINK CRDT.LOGS ROLE LASTSAVE MODULE"
+    b" ACL OBJECT MEMORY SLOWLOG".split()
 )
 
 # name → (fewest words, handler)

@@ -33,6 +33,10 @@ _NOWHERE: Final = Address("127.0.0.1", 0)
 Power = Callable[[Disk], None]
 
 
+# Regions whose clocks differ would refuse writes, and most plans are not about that.
+USUAL: Final = {"crdt-clock-offset-max-ms": "0"}
+
+
 class RegionClock:
     """The machine's clock: true time plus an offset that faults change. Steady time is true."""
 
@@ -214,7 +218,7 @@ class SimulatedRegion:
 
     def _config(self) -> RegionConfig:
         environment = self.environment
-        values: dict[str, Value] = dict(self.values)
+        values: dict[str, Value] = {**USUAL, **self.values}
         if self.restart.patience_ms:
             values["crdt-start-patience-ms"] = self.restart.patience_ms
         names = {region_id: name for name, region_id in environment.members.items()}

@@ -44,7 +44,7 @@ class Tap:
             state.clock.now_ms,
             state.clock.steady_ms,
             state.stability.time.id_floor_ms,
-            state.lifecycle.state,
+            state.lifecycle.shown,
             state.disk.error,
             journal.pending_bytes(),
             (own, *state.members.others()),
@@ -85,7 +85,7 @@ class Tap:
         return (
             state.journal.position == self._position
             and len(state.outbox.replies) == self._replies
-            and state.lifecycle.state == self._lifecycle
+            and state.lifecycle.shown == self._lifecycle
             and state.keyspace.vector.get(state.members.region_id, 0) == self._counter
         )
 

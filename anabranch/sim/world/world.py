@@ -11,7 +11,6 @@ from typing import Any, Final, Optional
 
 from anabranch.crdt.vector import Vector
 from anabranch.region.engine.batch import Batch
-from anabranch.region.engine.lifecycle import SERVING
 from anabranch.region.engine.replies import Reply, ReplyLater, listed
 from anabranch.region.engine.settings import Settings
 from anabranch.sim.history import Checker, Operation, Setup, Shown, Words
@@ -20,7 +19,7 @@ from anabranch.sim.plan import REGION_NAMES, Fault, Intent, Plan
 from anabranch.sim.world.environment import EPOCH_MS, Environment
 from anabranch.sim.world.lines import Line
 from anabranch.sim.world.network import Network
-from anabranch.sim.world.region import SimulatedRegion
+from anabranch.sim.world.region import USUAL, SimulatedRegion
 from anabranch.sim.world.trace import Trace
 
 SHOW_EVERY_MS: Final = 97
@@ -360,7 +359,7 @@ class World:
                 return False
             engine = region.engine
             state = engine.state
-            if state.lifecycle.state != SERVING or state.disk.error:
+            if not state.lifecycle.serves or state.disk.error:
                 return False
             if not state.journal.is_empty():
                 return False
@@ -380,7 +379,7 @@ class World:
             engine = region.engine
             links = {peer: link.state for peer, link in engine.state.peers.by_id.items()}
             parts.append(
-                f"{region.name} {engine.state.lifecycle.state} {engine.vector} "
+                f"{region.name} {engine.state.lifecycle.shown} {engine.vector} "
                 f"disk {engine.disk_vector} {links} {engine.state.disk.error}"
             )
         return "; ".join(parts)
@@ -388,5 +387,5 @@ class World:
 
 def _all_settings(values: dict[str, str]) -> dict[str, str]:
     """Every setting's value as text."""
-    settings = Settings(dict(values))
+    settings = Settings({**USUAL, **values})
     return {name: str(value) for name, value in settings.values.items()}

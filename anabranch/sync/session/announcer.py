@@ -68,6 +68,8 @@ def own_gossip(engine: Engine, attestation: Attestation) -> Gossip:
         attestation.clock_ms,
         attestation.asks_stable,
         attestation.lost,
+        attestation.read_ms,
+        attestation.ahead,
     )
     return Gossip(
         [own] + [heard for heard in gossip.heard if heard.region_id != engine.region_id],

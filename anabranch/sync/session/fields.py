@@ -168,8 +168,11 @@ def put_gossip(gossip: Gossip) -> wire.Gossip:
             clock_ms=heard.clock_ms,
             asks_stable=heard.asks_stable,
             lost=sorted(heard.lost),
+            read_ms=heard.read_ms,
         )
         put_vector(one.vector, heard.vector)
+        for region_id in sorted(heard.ahead):
+            one.ahead.add(region_id=region_id, ms=heard.ahead[region_id])
     for asked in gossip.questions:
         question = result.questions.add(
             asker=asked.asker, life=asked.life, number=asked.number, recovery=asked.recovery
@@ -203,6 +206,8 @@ def get_gossip(gossip: wire.Gossip) -> Gossip:
             counter(one.clock_ms, 0),
             one.asks_stable,
             get_lost(one.lost),
+            counter(one.read_ms, 0),
+            {region(each.region_id): each.ms for each in one.ahead},
         )
         for one in gossip.heard
     ]
@@ -268,7 +273,9 @@ def get_start_question(question: wire.StartQuestion) -> StartQuestion:
 
 
 def put_start_answer(answer: StartAnswer) -> wire.StartAnswer:
-    result = wire.StartAnswer(number=answer.number, life=answer.life, clock_ms=answer.clock_ms)
+    result = wire.StartAnswer(
+        number=answer.number, life=answer.life, clock_ms=answer.clock_ms, read_ms=answer.read_ms
+    )
     put_vector(result.vector, answer.vector)
     put_vector(result.collected, answer.collected)
     put_lives(result.lives, answer.lives)
@@ -283,6 +290,7 @@ def get_start_answer(answer: wire.StartAnswer) -> StartAnswer:
         counter(answer.clock_ms, 0),
         get_vector(answer.collected),
         get_lives(answer.lives),
+        counter(answer.read_ms, 0),
     )
 
 

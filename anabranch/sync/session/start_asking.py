@@ -69,6 +69,7 @@ class StartAsking:
             attestation.told_ms,
             dict(engine.collected),
             lives,
+            attestation.read_ms,
         )
         self._promised.append((attestation.position, connection, answer))
 

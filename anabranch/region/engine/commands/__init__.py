@@ -30,6 +30,7 @@ Reading order:
 - `configuration`: CONFIG.
 - `introspection`: COMMAND.
 - `info`: the text of INFO.
+- `clocks`: CRDT.CLOCK.
 - `operating`: INFO, TIME, DEBUG and SHUTDOWN.
 - `server`: ROLE, LASTSAVE and MODULE, which tools ask a server for.
 - `slow_commands`: SLOWLOG.

@@ -295,9 +295,10 @@ def crdt(view: View) -> Lines:
         ("crdt_region_id", str(state.members.region_id)),
         ("crdt_members", ",".join(f"{member.name}={member.region_id}" for member in members)),
         ("crdt_members_lost", ",".join(member.name for member in members if member.lost)),
-        ("crdt_state", "failed" if state.disk.error else lifecycle.state),
+        ("crdt_state", "failed" if state.disk.error else lifecycle.shown),
         ("crdt_recovery_waiting_for", waiting),
         ("crdt_recovery_cause", lifecycle.recovery_cause),
+        ("crdt_clock_problem", lifecycle.clock_problem),
         (
             "crdt_called_lost_by",
             ",".join(state.members.name_of(one) for one in sorted(lifecycle.called_lost_by)),

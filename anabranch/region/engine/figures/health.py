@@ -15,7 +15,7 @@ def health(state: EngineState) -> tuple[str, dict[str, Any]]:
     The state is one of `STATES`, or "failed" while commits fail; `commit_error` then says why. The
     details are values that JSON can represent.
     """
-    lifecycle = state.lifecycle.state
+    lifecycle = state.lifecycle.shown
     details: dict[str, Any] = {
         "region": state.members.name,
         "cluster": state.members.cluster,

@@ -113,6 +113,31 @@ STABLE: Final[list[Figure]] = [
         lambda view: view.state.stability.time.lost_ms,
     ),
     Number(
+        "stable_clock_reset_time_seconds",
+        "",
+        GAUGE,
+        "seconds",
+        "Unix time at which the clock of this region was last reset; 0: never.",
+        lambda view: view.state.stability.time.reset_ms / 1000,
+    ),
+    Number(
+        "",
+        "crdt_stable_clock_reset_ms",
+        GAUGE,
+        "ms",
+        "Time at which the clock of this region was last reset; 0: never.",
+        lambda view: view.state.stability.time.reset_ms,
+    ),
+    Number(
+        "",
+        "crdt_clock_kept_ahead_ms",
+        GAUGE,
+        "ms",
+        "How far the clock of IDs and deadlines, which never runs back, is ahead of the machine's"
+        " clock; `anabranch clock reset` ends that.",
+        lambda view: max(view.state.clock.now_ms - view.state.clock.read_ms, 0),
+    ),
+    Number(
         "",
         "crdt_id_floor_ms",
         GAUGE,

@@ -18,14 +18,14 @@ from anabranch.region.engine.figures.figure import (
     View,
 )
 from anabranch.region.engine.figures.shared import fact, has_many_retired
-from anabranch.region.engine.lifecycle import LOST, RECOVERY, SERVING, STARTING
+from anabranch.region.engine.lifecycle import APART, LOST, RECOVERY, SERVING, STARTING
 
 # The states of a region, as the label `state` of the metric of that name has them.
-STATES: Final = (STARTING, SERVING, RECOVERY, LOST)
+STATES: Final = (STARTING, SERVING, APART, RECOVERY, LOST)
 
 
 def _states(view: View) -> Values:
-    current = view.state.lifecycle.state
+    current = view.state.lifecycle.shown
     return [({"state": one}, float(one == current)) for one in STATES]
 
 

@@ -61,6 +61,9 @@ def heal(world: World) -> None:
     undo, world.undo = world.undo, []
     for end in undo:
         end()
+    if "leaps" in world.plan.traits:
+        for region_id, region in world.regions.items():
+            region.clock.offset_ms = world.plan.clock_offsets_ms.get(region_id, 0)
     for region in world.regions.values():
         if not region.running and not region.is_gone:
             region.down_for = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from anabranch.sim.draw import EMPTIED_DIRECTORY, FORGOTTEN_RESTORE
+from anabranch.sim.asked_faults import EMPTIED_DIRECTORY, FORGOTTEN_RESTORE
 from anabranch.sim.plan import Fault
 from anabranch.sim.world.faults.kinds import KINDS, ends, kind
 from anabranch.sim.world.world import World

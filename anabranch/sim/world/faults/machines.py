@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Final
 
+from anabranch.sim.asked_faults import CLOCK_LEAP
 from anabranch.sim.plan import Fault
 from anabranch.sim.world.faults.kinds import ends, kind
 from anabranch.sim.world.world import World
+
+_LEAP_MAX_MS: Final = 30 * 365 * 24 * 3600 * 1000
+# Leaps are multiples of this, and as much more as tells their region.
+_STEP_MS: Final = 1000 * 3**6
+
 
 # -- disks
 
@@ -59,6 +66,28 @@ def _clock_back(world: World, fault: Fault, draw: Random) -> None:
 @kind("clock forward")
 def _clock_forward(world: World, fault: Fault, draw: Random) -> None:
     world.regions[fault.regions[0]].clock.offset_ms += draw.choice([1, 50, 500])
+
+
+@kind(CLOCK_LEAP)
+def _clock_leap(world: World, fault: Fault, draw: Random) -> None:
+    """The clock leaps by seconds to 30 years, for a time. The region may start meanwhile.
+
+    No two clocks that leapt agree, not even after two leaps each: nothing could tell that most
+    clocks are wrong.
+    """
+    region = world.regions[fault.regions[0]]
+    longest_ms = min(_LEAP_MAX_MS, region.now_ms() // 2)
+    steps = int(10 ** draw.uniform(0.0, 9.0)) % (longest_ms // _STEP_MS)
+    by_ms = draw.choice([-1, 1, 1]) * (steps * _STEP_MS + 1000 * 3**region.region_id)
+    region.clock.offset_ms += by_ms
+    if draw.random() < 0.4 and region.running:
+        region.stop("kill")
+        region.start_if_stopped()
+
+    def end() -> None:
+        region.clock.offset_ms -= by_ms
+
+    ends(world, fault, end)
 
 
 @kind("strobing clock")

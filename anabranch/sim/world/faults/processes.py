@@ -7,7 +7,7 @@ from functools import partial
 from random import Random
 from typing import Final
 
-from anabranch.sim.draw import ERROR_IN_A_STEP
+from anabranch.sim.asked_faults import ERROR_IN_A_STEP
 from anabranch.sim.plan import Fault
 from anabranch.sim.world.disk import Disk
 from anabranch.sim.world.faults.kinds import ends, kind

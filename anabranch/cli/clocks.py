@@ -1,0 +1,60 @@
+"""`anabranch clock`: the operator's word about the clocks of regions (S10.2)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, find, named
+from anabranch.cli.errors import CliError
+
+
+def reset(
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    cluster: ClusterOption = None,
+    at: AtOption = None,
+    password: PasswordOption = None,
+) -> None:
+    """Take back a leap of a clock: every region goes on from what its clock reads now.
+
+    A region never lets its time run back by itself. So IDs and deadlines go on from the latest time
+    that it has read, also when that was wrong. Set all clocks right first. IDs that were given
+    stay, and new ones of their streams are above them.
+    """
+    places = find(cluster, at, password)
+    if not yes:
+        typer.confirm("Are the clocks of all regions right now?", abort=True)
+    failed = []
+    for place in places:
+        try:
+            with place.client(password) as client:
+                client.call("CRDT.CLOCK", "RESET")
+            print(f"{place.name}: goes on from what its clock reads")
+        except CliError as error:
+            failed.append(place.name)
+            print(f"{place.name}: {error}")
+    if failed:
+        raise CliError(
+            f"not reset: {', '.join(failed)}; repeat the command once these regions answer it"
+        )
+
+
+def trust(
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME", help="The region whose clock is right.", show_default=False),
+    ],
+    cluster: ClusterOption = None,
+    at: AtOption = None,
+    password: PasswordOption = None,
+) -> None:
+    """Say that the clock of a region is right, though others differ from it.
+
+    The region then takes writes. With two regions nobody but the operator can tell which clock is
+    wrong. The word counts until the clock is set or the region ends.
+    """
+    place = named(find(cluster, at, password), name)
+    with place.client(password) as client:
+        client.call("CRDT.CLOCK", "TRUST")
+    print(f"{place.name}: takes its clock for right")
