@@ -54,6 +54,11 @@ class MemberClocks:
         if self._is_agreed():
             clock.confirm()
 
+    def forget(self, peer: int) -> None:
+        """The peer has started anew, maybe with another clock."""
+        self._heard.pop(peer, None)
+        self._told.pop(peer, None)
+
     def ahead(self) -> dict[int, int]:
         """Peer → by how much its clock is ahead of this region's at least, in ms."""
         own_ms = self._clock.read_ms - self._clock.steady_ms
@@ -108,8 +113,6 @@ class MemberClocks:
         heard = [one for one in self._members.others() if one in self._heard]
         if not heard or (len(heard) == 1 and not is_starting):
             return ""
-        if is_starting and not clock.is_confirmed:
-            return f"further than {limit_ms} ms from most of {self._members.names_of(heard)}"
         behind = {one: self._heard[one] - own_ms for one in heard}
         ahead = {one: self._told[one] + own_ms for one in heard if one in self._told}
         for word, offsets in (("behind", behind), ("ahead of", ahead)):
@@ -117,4 +120,6 @@ class MemberClocks:
             if 2 * len(far) > len(heard):
                 least_ms = min(offsets[one] for one in far)
                 return f"{least_ms / 1000:.1f} s {word} {self._members.names_of(far)}"
+        if is_starting and not clock.is_confirmed:
+            return f"further than {limit_ms} ms from most of {self._members.names_of(heard)}"
         return ""

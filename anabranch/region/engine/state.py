@@ -133,6 +133,7 @@ class EngineState:
         """
         if self.lifecycle.hear_life(region_id, life):
             self.stability.hear(Heard(region_id, life, False, {}, 0))
+            self.peers.clocks.forget(region_id)
 
     def check_held_by_peer(self, held: Vector) -> None:
         """Enters recovery if `held`, the vector of a peer, shows that this region lost effects.
