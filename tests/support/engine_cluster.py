@@ -238,7 +238,8 @@ def sync(*places: Place) -> None:
 def cluster(regions: int, now_ms: int = 1000, **settings: str) -> list[Place]:
     settings = {"crdt_collect_interval_ms": "1", **settings}
     places = [
-        Place(region_id, regions, now_ms, 0, **settings) for region_id in range(1, regions + 1)
+        Place(region_id, regions, now_ms, 0, None, **settings)
+        for region_id in range(1, regions + 1)
     ]
     for place in places:
         place.at(now_ms)

@@ -31,7 +31,6 @@ from anabranch.region.option_values import ConfigError, listed_members
 from anabranch.region.storage import loading, schema
 from anabranch.region.storage.checkpoint import Checkpointer
 
-
 _DAY_MS: Final = 24 * 3600 * 1000
 
 
