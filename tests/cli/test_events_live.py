@@ -78,8 +78,12 @@ def test_links(new_cluster: Callable[..., LiveCluster]) -> None:
     told(eu, "link_cut", "peer=us")
     cluster.link("eu", "us", "UP")
     told(eu, "link_healed", "peer=us")
-    # A link that is healed and not up yet is not lost when the peer ends.
     told(eu, "link_up", "peer=us", times=2)
+    cluster.stop("us")
+    told(eu, "link_ended", "peer=us")
+    cluster.start("us")
+    # A link that is healed and not up yet is not lost when the peer ends.
+    told(eu, "link_up", "peer=us", times=3)
     os.kill(us.pid(), signal.SIGKILL)
     told(eu, "link_lost", "peer=us reason=")
     with eu.client() as client:

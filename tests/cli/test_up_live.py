@@ -494,6 +494,11 @@ def test_data_survives_a_restart_of_all(tmp_path: Path) -> None:
         assert one.process.wait(40) == 0, one.text()
     finally:
         end(one.process, 40)
+    # Before, each region said of the others that stopped with it that their links were lost.
+    for name in ("us", "eu"):
+        lines = (tmp_path / "d" / f"{name}.log").read_text().splitlines()
+        assert not [line for line in lines if " WARNING " in line or " ERROR " in line]
+        assert lines[-1].endswith(f"region {name} has stopped: all that it answered is on disk")
     # A table that the user added stays: before, `up` wrote the file again without it.
     file = tmp_path / "d" / "cluster.toml"
     file.write_text(file.read_text() + '\n[toxiproxy]\napi = "127.0.0.1:9"\n')

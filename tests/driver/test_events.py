@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 
 from anabranch.region.driver.work import DiskTransaction
@@ -43,6 +44,27 @@ def test_a_link_comes_up_is_lost_cut_healed_and_slowed() -> None:
     assert [one["event"] for one in events(us)] == [
         *("link_cut", "link_healed", "link_throttled", "link_up")
     ]
+
+
+def test_a_region_that_stops_in_order_is_no_alarm() -> None:
+    """It tells its peers, which end their links; a delay does not hold that word back."""
+    net, (us, eu, ap) = mesh("us", "eu", "ap")
+    net.run(300)
+    ap.run("CRDT.LINK", "us", "DELAY", "60000")
+    net.run(300)
+    for place in (us, eu, ap):
+        place.notes.clear()
+    us.driver.leave()
+    net.run(1000)
+    for place in (eu, ap):
+        assert [note.level for note in place.notes] == [logging.INFO]
+        assert events(place) == [{"event": "link_ended", "region": place.engine.name, "peer": "us"}]
+    assert not us.notes, "a region that stops tells nothing of its own links"
+    # All links of us have ended, and it dials no more; the others go on.
+    assert {(dialler, acceptor) for dialler, _, acceptor, _ in net.wires} == {(eu, ap), (ap, eu)}
+    eu.driver.leave()
+    net.run(300)
+    assert [one["event"] for one in events(ap)] == ["link_ended"] and not net.wires
 
 
 def test_a_link_that_falls_behind_is_said_to_be_slow_once() -> None:

@@ -518,6 +518,9 @@ class FakeDriver:
     def compression(self) -> str:
         return "zstd"
 
+    def leave(self) -> None:
+        self.hub.leave()
+
 
 class Pipe:
     """A connection between two hubs: bytes in flight, both ways."""

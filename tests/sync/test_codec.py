@@ -105,7 +105,7 @@ downs = st.one_of(
     st.builds(m.HoldingBack, st.booleans(), vectors),
     st.builds(m.SnapshotChunk, counters, naturals, st.binary(max_size=3000)),
     st.builds(m.SnapshotEnd, counters, naturals),
-    st.builds(m.Heartbeat, vectors, st.just(b"") | chain_values, gossips),
+    st.builds(m.Heartbeat, vectors, st.just(b"") | chain_values, gossips, st.booleans()),
     refusals,
     start_questions,
     start_answers,

@@ -368,3 +368,20 @@ async def test_a_peer_that_never_reads_costs_one_batch() -> None:
         assert sum(len(row.block.body) for row in sender.log._rows) <= 20_000
         call.cancel()
         await channel.close()
+
+
+async def test_a_stop_in_order_waits_until_peers_have_ended_their_links(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Peers hear of it amid traffic, and no link is lost."""
+    caplog.set_level(logging.INFO, "tests.sync")
+    cluster = Cluster(MESH)
+    async with running(cluster):
+        await until(lambda: all(len(cluster.engine(rid).receivers) == 2 for rid in MESH))
+        for _ in range(200):
+            for region in cluster.regions.values():
+                region.write("w" * 100)
+        await cluster.managers[1].stop(in_order=True)
+        await until(lambda: caplog.text.count("event=link_ended") == 2)
+        assert caplog.text.count("peer=us text=") == 2
+        assert "link_lost" not in caplog.text

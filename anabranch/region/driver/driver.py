@@ -347,6 +347,15 @@ class Driver:
 
     # -- the end
 
+    def leave(self) -> None:
+        """Begins the end of all links: peers that receive from this region hear that it stops.
+
+        Each of them then ends its link. Go on with `stop` when they have, or when they took too
+        long.
+        """
+        self._step_wanted = True
+        self.hub.leave()
+
     def stop(self) -> None:
         """Begins the end of the region: peers and further client commands are ignored.
 

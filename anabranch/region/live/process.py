@@ -128,7 +128,7 @@ class Region:
     async def stop(self) -> None:
         """Stops listening, lets the driver write everything to disk, and closes the database."""
         self.server.stop_listening()
-        await self.sync.stop()
+        await self.sync.stop(in_order=self.failure is None)
         if self._http is not None:
             await self._http.close()
         if self.failure is None:

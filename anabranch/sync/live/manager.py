@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, Optional, Protocol, TypeVar
 
@@ -17,6 +18,9 @@ from anabranch.sync.session.codec import decode_down, decode_up, encode
 from anabranch.sync.session.messages import Message
 
 _log: Final = logging.getLogger("anabranch.sync")
+
+# Time that peers have to end their links with a region that stops.
+LEAVE_TIMEOUT_S: Final = 1.0
 
 T = TypeVar("T")
 
@@ -35,6 +39,7 @@ class Driver(Protocol):
     def is_over(self, connection: int) -> bool: ...
     def sent(self, connection: int, size: int) -> None: ...
     def compression(self) -> str: ...
+    def leave(self) -> None: ...
 
 
 class ServedRegion(Protocol):
@@ -67,6 +72,8 @@ class _Carried:
         self.may_send: Final = asyncio.Event()
         self.may_read: Final = asyncio.Event()
         self.tasks: list[asyncio.Task[None]] = []
+        # Set when either side has ended it.
+        self.ended: Final = asyncio.Event()
 
 
 class SyncManager:
@@ -93,9 +100,14 @@ class SyncManager:
         self._running = True
         self.port = await self._listener.start()
 
-    async def stop(self) -> None:
-        """Closes every link. No task of sync runs afterwards."""
+    async def stop(self, in_order: bool = False) -> None:
+        """Closes every link. No task of sync runs afterwards.
+
+        `in_order`: peers are told before, and have a moment to end their links themselves.
+        """
         self._running = False
+        if in_order:
+            await self._leave()
         for carried in self._carried.values():
             for task in carried.tasks:
                 task.cancel()
@@ -103,6 +115,15 @@ class SyncManager:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._listener.stop()
+
+    async def _leave(self) -> None:
+        """Tells the peers that receive from this region that it stops; waits for their ends."""
+        with suppress(_StepFailed, TimeoutError):
+            self._step(self._driver.leave)
+            self._region.stepped()
+            async with asyncio.timeout(LEAVE_TIMEOUT_S):
+                for carried in list(self._carried.values()):
+                    await carried.ended.wait()
 
     def perform(self, dials: Sequence[int], hang_ups: Sequence[int]) -> None:
         """Dials and hangs up as a step of the driver asks, and wakes every connection."""
@@ -186,6 +207,7 @@ class SyncManager:
             for task in carried.tasks:
                 task.cancel()
             del self._carried[number]
+            carried.ended.set()
             try:
                 self._step(lambda: self._driver.disconnected(number, text))
                 self._region.stepped()

@@ -27,5 +27,6 @@ Reading order:
 - `opening`: the handshakes of all connections.
 - `merging`: the merging of what peers have sent.
 - `link_requests`: the requests of CRDT.LINK.
+- `leaving`: the end of the links of a region that stops in order.
 - `hub`: all links of one region, and the decisions across them.
 """

@@ -151,6 +151,7 @@ def encode_down(message: m.Down, compression: str = "zstd") -> bytes:
         down.heartbeat.digest = message.digest
         fields.put_vector(down.heartbeat.vector, message.vector)
         down.heartbeat.gossip.CopyFrom(fields.put_gossip(message.gossip))
+        down.heartbeat.stops = message.stops
     elif isinstance(message, m.BlockPart):
         down.part.CopyFrom(
             wire.Part(
@@ -327,7 +328,8 @@ def _get_heartbeat(down: wire.Down) -> m.Heartbeat:
     beat = down.heartbeat
     if len(beat.digest) not in (0, 16):
         raise PeerError(f"a digest of {len(beat.digest)} bytes")
-    return m.Heartbeat(fields.get_vector(beat.vector), beat.digest, fields.get_gossip(beat.gossip))
+    gossip = fields.get_gossip(beat.gossip)
+    return m.Heartbeat(fields.get_vector(beat.vector), beat.digest, gossip, beat.stops)
 
 
 _DOWN: Final[dict[str, Callable[[wire.Down], m.Down]]] = {

@@ -75,6 +75,8 @@ class Connections:
         )
         self.work = HubWork()
         self.has_detached = False
+        # This region stops, and takes no new connections.
+        self.is_leaving = False
         self._number = 0
         self._refusals: Final = RefusalLog()
         for link in self.links.values():
@@ -118,9 +120,11 @@ class Connections:
         ]
         if len(silent) >= HANDSHAKES_MAX:
             self.drop(silent[0])
-        return self._new(
-            now_ms, sender=Sender(self.engine.region_id, LinkLimits(self.settings), self.tail)
-        ).number
+        sender = Sender(self.engine.region_id, LinkLimits(self.settings), self.tail)
+        connection = self._new(now_ms, sender=sender)
+        if self.is_leaving:
+            self.drop(connection)
+        return connection.number
 
     def closed(self, number: int, text: str, now_ms: int) -> None:
         """Notes that the carrier lost this connection or that the other side closed it."""

@@ -14,7 +14,7 @@ from collections import deque
 from typing import Final, Optional
 
 from anabranch.sync.session.codec import encode_down
-from anabranch.sync.session.messages import Message
+from anabranch.sync.session.messages import Heartbeat, Message
 
 # A limited link that holds this many bytes, in addition to those that its delay holds, is full.
 FULL_BYTES: Final = 1 << 20
@@ -69,6 +69,9 @@ class HeldMessages:
             return False
         # A link that this region dialled receives Down messages only.
         size = len(encode_down(message, "none")) if self.limit_bytes_s else 0  # type: ignore[arg-type]
+        if isinstance(message, Heartbeat) and message.stops:
+            # The peer waits for the end of the link, which drops all messages that are held.
+            return False
         self._before.append(_Held(message, size, now_ms * 1000))
         self.size += size
         return True

@@ -12,7 +12,7 @@ from typing import Any, Final, Optional
 
 from anabranch.crdt.errors import PeerError
 from anabranch.crdt.gossip import Gossip, StartAnswer, StartQuestion
-from anabranch.sync.session import link_requests
+from anabranch.sync.session import leaving, link_requests
 from anabranch.sync.session import messages as m
 from anabranch.sync.session.announcements import Announcements
 from anabranch.sync.session.connections import Connections
@@ -87,6 +87,11 @@ class Hub:
         self._connections.closed(number, text, now_ms)
         self._end()
 
+    def leave(self) -> None:
+        """Ends all links, because this region stops; see `leaving`."""
+        leaving.leave(self._connections)
+        self._end()
+
     def malformed(self, number: int, error: PeerError, now_ms: int) -> None:
         """Notes that the carrier could not decode a message."""
         self._connections.malformed(number, error, now_ms)
@@ -136,6 +141,8 @@ class Hub:
             if event.digest:
                 self._engine.compare_digest(event.vector, event.digest)
             self._connections.puller.heard(peer, event.vector, self._engine.vector, steady_ms)
+            if event.stops:
+                leaving.peer_leaves(self._connections, connection, now_ms)
         elif isinstance(event, m.Welcome):
             self._opening.welcomed(connection, receiver, event, now_ms)
         elif isinstance(event, m.HoldingBack):

@@ -216,12 +216,14 @@ class Heartbeat:
     """Sent every `crdt-heartbeat-interval-ms`.
 
     `digest` (16 bytes, or empty) is the digest at exactly `vector`. The gossip holds the sender's
-    own vector, clock, life and whether it counts, and the newest reports of other regions.
+    own vector, clock, life and whether it counts, and the newest reports of other regions. `stops`:
+    the sender's region stops in order, and asks the receiver to end the link.
     """
 
     vector: Vector
     digest: bytes
     gossip: Gossip = field(default_factory=lambda: Gossip([], [], []))
+    stops: bool = False
 
 
 Up = Union[

@@ -151,6 +151,10 @@ class Sender:
         """Queues a question or an answer of a start (S13.6)."""
         self._out.append(message)
 
+    def say_stop(self, disk_vector: Vector) -> None:
+        """Queues the heartbeat that says that this region stops."""
+        self._out.append(m.Heartbeat(dict(disk_vector), b"", stops=True))
+
     def heartbeat(self, message: m.Heartbeat) -> None:
         """Queues a heartbeat; it replaces one that was not sent yet."""
         self._heartbeat = message
