@@ -15,6 +15,7 @@ Reading order:
 - `bench`: benchmarks and acceptance programs, which only a source tree has.
 - `build`: the choice between the compiled and the interpreted hot modules.
 - `answers`: vectors, members and INFO in the answers of a region.
+- `log_lines`: the lines of a log, as text or as JSON.
 - `escapes`: any bytes as text that is safe to show, and back.
 - `plural`: counts with their nouns, for messages.
 - `whole_file`: files that are replaced as a whole.

@@ -18,6 +18,7 @@ from anabranch.cli.links import Links, healed
 from anabranch.cli.ports import listen_error
 from anabranch.cluster.toxiproxy import ToxiproxyError
 from anabranch.console.links import LinkChange, LinkError, OutsideCondition
+from anabranch.log_lines import FORMATS
 from anabranch.region.option_values import Address, ConfigError, parse_address
 
 DEFAULT_PORT: Final = 7300
@@ -41,6 +42,15 @@ _AllowWrite = Annotated[
 _ReadOnly = Annotated[
     bool, typer.Option("--read-only", help="Let nobody write, not even on this machine.")
 ]
+_LogFormat = Annotated[
+    str,
+    typer.Option(
+        "--log-format",
+        metavar="text|json",
+        envvar="ANABRANCH_LOG_FORMAT",
+        help="Lines of the console's log, on stderr: text, or a JSON object each.",
+    ),
+]
 
 
 def page_address(listen: Address) -> str:
@@ -56,6 +66,7 @@ def console(
     allow_write: _AllowWrite = False,
     read_only: _ReadOnly = False,
     password: PasswordOption = None,
+    log_format: _LogFormat = "text",
 ) -> None:
     """Show regions, links and streams in the browser, live.
 
@@ -71,6 +82,8 @@ def console(
 
     if allow_write and read_only:
         raise UsageError("give --allow-write or --read-only, not both")
+    if log_format not in FORMATS:
+        raise UsageError(f"--log-format must be one of: {', '.join(FORMATS)}; not '{log_format}'")
     try:
         listens = parse_address(listen, "--listen")
     except ConfigError as error:
@@ -96,7 +109,7 @@ def console(
     )
     does = "writes" if writes else "only reads"
     greeting = f"the console is at {page_address(listens)}, and {does}; Ctrl-C ends it"
-    serve(served, listens, host or [], greeting)
+    serve(served, listens, host or [], greeting, log_format)
 
 
 class CliLinks:

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Final, Optional
 
 import typer
 
+from anabranch import log_lines
 from anabranch.cli.errors import CliError, EndedByError, GivenUp, UsageError
 from anabranch.cli.ports import listen_error
 from anabranch.region.config import ALIASES, FLAGS, IDENTITY, RegionConfig, load
@@ -111,19 +112,23 @@ def serve(**options: Any) -> None:
         )
     except ConfigError as error:
         raise UsageError(str(error)) from None
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.INFO,
-        format=f"%(asctime)s {config.name} %(levelname)s %(name)s: %(message)s",
-    )
+    is_json = config.settings.text("log-format") == "json"
+    log_lines.configure(config.settings.text("log-format"), config.name)
     few_files = open_files.fit_clients(config.settings)
     for warning in (*config.warnings, *([few_files] if few_files else [])):
         logging.getLogger("anabranch").warning(warning)
     # gRPC's own lines are one for each malformed connection; the region counts and tells these.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    with locked(config.data):
-        _check_ports(config)
-        _run(config)
+    try:
+        with locked(config.data):
+            _check_ports(config)
+            _run(config)
+    except CliError as error:
+        if not is_json:
+            raise
+        # Programs that read the log need this line, too.
+        logging.getLogger("anabranch").critical("%s", error)
+        raise typer.Exit(error.exit_code) from None
 
 
 # Typer reads the options from the signature.

@@ -196,6 +196,12 @@ _HttpPort = Annotated[
     ),
 ]
 
+_LogFormat = Annotated[
+    Optional[str],
+    typer.Option(
+        "--log-format", metavar="text|json", help="Lines of the logs of regions and console."
+    ),
+]
 _NoConsole = Annotated[bool, typer.Option("--no-console", help="Start the regions only.")]
 _ConsolePort = Annotated[
     int,
@@ -217,6 +223,7 @@ def up(
     http_port: _HttpPort = 7201,
     no_console: _NoConsole = False,
     console_port: _ConsolePort = DEFAULT_PORT,
+    log_format: _LogFormat = None,
 ) -> None:
     """Start a cluster on this machine, one process per region, and the console.
 
@@ -224,12 +231,8 @@ def up(
     """
     if ephemeral and data is not None:
         raise UsageError("give --data or --ephemeral, not both")
-    extra = [
-        part
-        for flag, value in (("--id-mode", id_mode), ("--appendfsync", appendfsync))
-        if value is not None
-        for part in (flag, value)
-    ]
+    given = {"--id-mode": id_mode, "--appendfsync": appendfsync, "--log-format": log_format}
+    extra = [part for flag, value in given.items() if value is not None for part in (flag, value)]
     if config is None and os.environ.get(CONFIG_VARIABLE):
         config = Path(os.environ[CONFIG_VARIABLE])
     if config is not None:
@@ -259,13 +262,15 @@ def up(
             )
             for place in places
         ]
-        console = None if no_console else _console(places, file, console_port)
+        console = None if no_console else _console(places, file, console_port, log_format)
         shown_data = None if directory == DEFAULT_DATA else directory
         code = Supervisor(processes, directory, shown_data, password, console).run()
     raise typer.Exit(code)
 
 
-def _console(places: list[RegionAddress], file: Path, port: int) -> Console | None:
+def _console(
+    places: list[RegionAddress], file: Path, port: int, log_format: Optional[str]
+) -> Console | None:
     """The console of a cluster; None if its port is taken, which is reported."""
     listen = Address(HOST, port)
     taken = {each for place in places for each in (place.resp, place.sync, place.http)}
@@ -279,6 +284,7 @@ def _console(places: list[RegionAddress], file: Path, port: int) -> Console | No
         )
         return None
     line = [*build.command(), "console", "--cluster", str(file), "--listen", str(listen)]
+    line += [] if log_format is None else ["--log-format", log_format]
     # The log of a region has its name.
     is_taken = any(place.name == "console" for place in places)
     log = "console-page.log" if is_taken else "console.log"

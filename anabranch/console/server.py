@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from types import FrameType
 from typing import Final
 
 import uvicorn
 
+from anabranch import log_lines
 from anabranch.console.app import Console, create_app
 from anabranch.console.player import Player
 from anabranch.console.security import Guard
 from anabranch.region.option_values import Address
+
+_log: Final = logging.getLogger("anabranch.console")
 
 # See `_give_way`.
 _NICENESS: Final = 10
@@ -26,15 +31,15 @@ _STOP_S: Final = 2
 class _Server(uvicorn.Server):
     """Ends the connections of all pages on a signal, because they never end by themselves."""
 
-    def __init__(self, config: uvicorn.Config, console: Console, greeting: str) -> None:
+    def __init__(self, config: uvicorn.Config, console: Console, greet: Callable[[], None]) -> None:
         super().__init__(config)
         self._console: Final = console
-        self._greeting: Final = greeting
+        self._greet: Final = greet
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
-            print(self._greeting, flush=True)
+            self._greet()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self._console.live.close()
@@ -55,24 +60,36 @@ def _give_way() -> None:
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
-def serve(console: Console, listen: Address, hosts: list[str], greeting: str) -> None:
+def serve(
+    console: Console, listen: Address, hosts: list[str], greeting: str, log_format: str = "text"
+) -> None:
     """Serves until SIGINT or SIGTERM.
 
-    `hosts` are further names for the Host header. `greeting` is printed once the page can be
-    loaded.
+    `hosts` are further names for the Host header. `greeting` is told once the page can be loaded:
+    printed, or with the log format ``json`` a line of the log.
     """
+    if log_format == "json":
+        log_lines.configure(log_format, None)
     config = uvicorn.Config(
         create_app(console, Guard(listen.host, hosts), [Player()]),
         host=listen.host,
         port=listen.port,
         log_level="warning",
+        log_config=None if log_format == "json" else uvicorn.config.LOGGING_CONFIG,
         access_log=False,
         server_header=False,
         proxy_headers=False,
         timeout_graceful_shutdown=_STOP_S,
         limit_concurrency=200,
     )
-    server = _Server(config, console, greeting)
+
+    def greet() -> None:
+        if log_format == "json":
+            _log.info("%s", greeting)
+        else:
+            print(greeting, flush=True)
+
+    server = _Server(config, console, greet)
     _give_way()
     try:
         server.run()

@@ -99,6 +99,7 @@ READ_ONCE = {
     "crdt-start-patience-ms",
     "crdt-clock-offset-ms",
     "enable-debug-command",
+    "log-format",
 }
 
 

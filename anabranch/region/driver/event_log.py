@@ -33,7 +33,7 @@ class EventLog:
 
     def tell(self, event: LoggedEvent) -> None:
         """Adds an event."""
-        self._notes.append(Note(event.level, event.line(self._engine.name)))
+        self._notes.append(Note(event.level, event.line(self._engine.name), event))
 
     def take(self) -> list[Note]:
         """The notes since the last call."""

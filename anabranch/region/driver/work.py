@@ -14,6 +14,7 @@ from anabranch.region.storage.history import FindKey, ReadBlocks, ReadRows
 from anabranch.region.storage.log import ReadOldest
 from anabranch.region.storage.salvage import ReadSalvage
 from anabranch.region.storage.schema import Statement
+from anabranch.sync.session.events import LoggedEvent
 from anabranch.sync.session.log_requests import Request
 
 
@@ -45,11 +46,12 @@ class LogRead:
 
 
 class Note:
-    """A line for the operator's log, with a `level` of `logging`."""
+    """A line for the operator's log, with a `level` of `logging`. `event`: its parts."""
 
-    def __init__(self, level: int, text: str) -> None:
+    def __init__(self, level: int, text: str, event: LoggedEvent) -> None:
         self.level: Final = level
         self.text: Final = text
+        self.event: Final = event
 
 
 class Work:

@@ -215,7 +215,7 @@ class Region:
     def _perform(self, work: Work) -> None:
         """Performs the work that a step returned."""
         for note in work.notes:
-            _log.log(note.level, "%s", note.text)
+            _log.log(note.level, "%s", note.text, extra={"event": note.event})
         self.server.perform(work.clients)
         if work.transaction is not None:
             done = partial(self._written, work.transaction)
