@@ -210,6 +210,16 @@ def config_file(cluster: Path | None) -> Path | None:
     return read_cluster(cluster_path(cluster)).config
 
 
+def _same_region(one: RegionAddress, other: str, is_one_process: bool) -> CliError:
+    """The error for a second address of a region. Two processes of it have two lives."""
+    if is_one_process:
+        return UsageError(f"--at: {one.resp} and {other} are one region, {one.name}")
+    return CliError(
+        f"two processes run as region {one.name}: the one at {one.resp}, and the one at {other};"
+        " stop one of them (docs/operations-repair.md)"
+    )
+
+
 def find(
     cluster: Path | None, at: list[str] | None, password: str | None, *, some_down: bool = False
 ) -> list[RegionAddress]:
@@ -235,6 +245,7 @@ def find(
     down: dict[int, Unreachable] = {}
     refused: list[WrongPassword] = []
     unnamed: dict[int, str] = {}
+    lives: dict[int, str] = {}
     for place, address in enumerate(at):
         try:
             with RegionClient(address, password=password) as client:
@@ -251,7 +262,8 @@ def find(
         region_id = int(facts["crdt_region_id"])
         same = next((one for one in places if one.region_id == region_id), None)
         if same is not None:
-            raise UsageError(f"--at: {same.resp} and {address} are one region, {same.name}")
+            raise _same_region(same, address, lives[region_id] == facts.get("crdt_life", ""))
+        lives[region_id] = facts.get("crdt_life", "")
         places.append(RegionAddress(facts["crdt_region_name"], region_id, address))
         unnamed |= members_of(facts)
     if refused:

@@ -120,7 +120,8 @@ def serve(**options: Any) -> None:
     # gRPC's own lines are one for each malformed connection; the region counts and tells these.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     try:
-        with locked(config.data):
+        place = f"{config.name} for clients on {config.resp} and other regions on {config.sync}"
+        with locked(config.data, place=place):
             _check_ports(config)
             _run(config)
     except CliError as error:
@@ -139,9 +140,12 @@ serve.__annotations__ = {}
 
 
 @contextmanager
-def locked(data: Path, lock_name: str = LOCK_NAME, holder: str = "a region") -> Iterator[None]:
+def locked(
+    data: Path, lock_name: str = LOCK_NAME, holder: str = "a region", place: str = ""
+) -> Iterator[None]:
     """Locks the data directory for this process; CliError if another process holds the lock.
 
+    `place` says what this process is and where it listens; the error of the other process has both.
     The operating system releases the lock however the process ends.
     """
     try:
@@ -155,14 +159,17 @@ def locked(data: Path, lock_name: str = LOCK_NAME, holder: str = "a region") -> 
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             lock.seek(0)
-            pid = lock.read().decode(errors="replace").strip()
+            pid, _, other = lock.read().decode(errors="replace").strip().partition("\n")
+            shown = f"process {pid or 'unknown'}{', ' if other else ''}{other}"
+            advice = ": stop it, or take another --data"
+            if place and other:
+                advice = f"; this one would be {place}. Stop one of them: a region runs once"
             raise CliError(
-                f"{data} is in use by {holder} that runs already (process {pid or 'unknown'}):"
-                " stop it, or take another --data"
+                f"{data} is in use by {holder} that runs already ({shown}){advice}"
             ) from None
         try:
             lock.truncate(0)
-            lock.write(str(os.getpid()).encode())
+            lock.write(f"{os.getpid()}\n{place}".strip().encode())
         except OSError as error:
             raise CliError(f"cannot write into {data}: {error.strerror}") from None
         yield

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import signal
 import sqlite3
+import subprocess
 from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
@@ -13,10 +15,12 @@ from pathlib import Path
 import pytest
 import redis
 
-from anabranch.cluster.processes import limit_files
+from anabranch import build
+from anabranch.cluster.ports import free_ports
+from anabranch.cluster.processes import end, limit_files, spawn
 from anabranch.cluster.regions import RegionProcess
 from anabranch.region.live.database import FILE_NAME
-from tests.support.cluster import LiveCluster
+from tests.support.cluster import LiveCluster, child_env
 from tests.support.processes import eventually
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(400)]
@@ -93,6 +97,39 @@ def test_links(new_cluster: Callable[..., LiveCluster]) -> None:
     cluster.start("us")
     told(eu, "link_refused", "peer=us direction=sending reason=lost")
     told(us, "lost", "by=eu")
+
+
+def status(*addresses: str) -> str:
+    """The problems that `anabranch status` tells."""
+    line = [*build.command(), "status", *(word for one in addresses for word in ("--at", one))]
+    ended = subprocess.run(line, env=child_env(), capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    return ended.stderr
+
+
+def test_two_processes_of_one_region(new_cluster: Callable[..., LiveCluster]) -> None:
+    cluster = new_cluster(["us", "eu"])
+    cluster.start_all()
+    eu = cluster["eu"]
+    told(eu, "link_up", "peer=us")
+    resp, sync, http = (f"127.0.0.1:{port}" for port in free_ports(3))
+    other = ["--resp", resp, "--sync", sync, "--http", http]
+    log = cluster.directory / "second.log"
+    line = cluster.command("us", *other, "--data", str(cluster.directory / "second"))
+    second = spawn(line, log, child_env())
+    try:
+        both = f"{resp} on {platform.node()} (process {second.pid})"
+        told(eu, "two_processes", f'connected="{both}" text="two processes run as region us')
+        eventually(lambda: "event=two_processes" in log.read_text(), PATIENCE_S, "the second one")
+        told(cluster["us"], "link_refused", 'reason=duplicate text="')
+        shown = status(cluster["us"].address, eu.address)
+        assert both in shown and cluster["us"].address in shown
+        named = (
+            f"two processes run as region us: the one at {cluster['us'].address}, and the one at"
+        )
+        assert f"{named} {resp}; stop one of them" in status(cluster["us"].address, resp)
+    finally:
+        end(second, PATIENCE_S)
 
 
 def test_snapshots_and_recovery(new_cluster: Callable[..., LiveCluster]) -> None:

@@ -83,7 +83,7 @@ def test_logs_of_regions_and_console(tmp_path: Path) -> None:
         eventually(lambda: "Ctrl-C stops all." in output.read_text(), PATIENCE_S, "up being ready")
         console = tmp_path / "d" / "console.log"
         eventually(lambda: "the console is at" in console.read_text(), PATIENCE_S, "the console")
-        eu = int((tmp_path / "d" / "eu" / "region.lock").read_text())
+        eu = int((tmp_path / "d" / "eu" / "region.lock").read_text().split()[0])
         os.kill(eu, signal.SIGKILL)
         us = tmp_path / "d" / "us.log"
         eventually(lambda: "link_lost" in us.read_text(), PATIENCE_S, "the loss of eu")

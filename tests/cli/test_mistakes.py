@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import resource
 import socket
 import sqlite3
@@ -221,6 +222,16 @@ def test_a_data_directory_serves_one_process(tmp_path: Path) -> None:
     with locked(tmp_path / "us"):
         result = anabranch(*serve_flags(tmp_path), cwd=tmp_path)
     told(result, 1, "is in use by a region that runs already (process ")
+    with locked(tmp_path / "us", place="us for clients on 127.0.0.1:7001"):
+        flags = serve_flags(tmp_path)
+        result = anabranch(*flags, cwd=tmp_path)
+    resp, sync = (flag for flag in flags if flag.startswith("127.0.0.1:"))
+    told(
+        result,
+        1,
+        f"runs already (process {os.getpid()}, us for clients on 127.0.0.1:7001); this one would be"
+        f" us for clients on {resp} and other regions on {sync}. Stop one of them",
+    )
 
 
 def test_up_runs_once_in_a_directory(tmp_path: Path) -> None:

@@ -67,6 +67,50 @@ def test_a_region_that_stops_in_order_is_no_alarm() -> None:
     assert [one["event"] for one in events(ap)] == ["link_ended"] and not net.wires
 
 
+def test_two_processes_of_one_region_are_named() -> None:
+    """Before, each made the other take a later life, and their links came and went for ever."""
+    net, (us, eu) = mesh("us", "eu")
+    for place, number in ((us, 11), (eu, 22)):
+        place.engine.peers.introduce(number, f"place {number}")
+    net.cut()
+    net.is_cut = False
+    net.run(2000)
+    events(us), events(eu)
+    us.run("XADD", "x", "*", "f", "v")
+    net.run(100)
+    second = Place("us", {"us": 1, "eu": 2}, ["eu"], net.clock, crdt_heartbeat_interval_ms=50)
+    second.engine.peers.introduce(12, "place 12")
+    net.places[101] = second  # It dials, and the address of us still leads to the first process.
+    net.run(5000)
+    told = events(eu)
+    expected = {"event": "two_processes", "region": "eu", "peer": "us"}
+    expected |= {"refused": "place 11", "connected": "place 12"}
+    assert [one for one in told if one["event"] == "two_processes"] == [expected], "once"
+    assert len([one for one in told if one["event"] == "link_lost"]) == 1, "the links are quiet"
+    assert {"link_refused"} == {
+        one["event"] for one in events(us) if one.get("reason") == "duplicate"
+    }
+    assert "two_processes" in {one["event"] for one in events(second)}
+    detail = eu.engine.state.peers.by_id[1].detail
+    assert "place 11" in detail and "place 12" in detail
+    # The second one stops, and the first one is let in again.
+    second.driver.leave()
+    net.run(100)
+    del net.places[101]
+    net.run(40_000)
+    assert "link_up" in {one["event"] for one in events(us)}
+    assert eu.engine.state.peers.by_id[1].detail == ""
+    # It ends, and another takes its place: one process at a time.
+    net.cut()
+    net.is_cut = False
+    us.restart()
+    us.engine.peers.introduce(13, "place 13")
+    net.run(5000)
+    last = events(us) + events(eu)
+    assert "link_up" in {one["event"] for one in last}
+    assert not [one for one in last if one.get("reason") == "duplicate" or "refused" in one]
+
+
 def test_a_link_that_falls_behind_is_said_to_be_slow_once() -> None:
     net, (us, eu) = mesh("us", "eu")
     us.run("CONFIG", "SET", "crdt-ready-lag-ms", "500")

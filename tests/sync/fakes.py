@@ -184,6 +184,8 @@ class FakeEngine:
         self.name = name or members.get(region_id, NAMES[region_id])
         self.members = {rid: FakeMember(rid, member) for rid, member in members.items()}
         self.life = life
+        self.process = 0
+        self.place = ""
         self.log = FakeLog(tail_bytes)
         self.vector: dict[int, int] = {}
         self.chains: dict[int, bytes] = {}
@@ -201,6 +203,8 @@ class FakeEngine:
         self.start_answers: list[tuple[int, StartAnswer]] = []
         self.states: dict[int, tuple[str, str]] = {}
         self.refusals: list[str] = []
+        # What is shown of peers that run twice.
+        self.doubles: dict[int, str] = {}
         self.gaps = 0
         self.lost_by: list[int] = []
         self.receivers: set[int] = set()
@@ -357,6 +361,9 @@ class FakeEngine:
 
     def refused(self, reason: str) -> None:
         self.refusals.append(reason)
+
+    def runs_twice(self, peer: int, detail: str) -> None:
+        self.doubles[peer] = detail
 
     def log_has_gap(self) -> None:
         self.gaps += 1

@@ -105,7 +105,7 @@ downs = st.one_of(
     st.builds(m.HoldingBack, st.booleans(), vectors),
     st.builds(m.SnapshotChunk, counters, naturals, st.binary(max_size=3000)),
     st.builds(m.SnapshotEnd, counters, naturals),
-    st.builds(m.Heartbeat, vectors, st.just(b"") | chain_values, gossips, st.booleans()),
+    st.builds(m.Heartbeat, vectors, st.just(b"") | chain_values, gossips, st.booleans(), texts),
     refusals,
     start_questions,
     start_answers,
@@ -153,8 +153,11 @@ def test_handshakes_and_back(data: Any) -> None:
         chains,
         data.draw(directs),
         data.draw(counters),
+        data.draw(naturals),
+        data.draw(texts),
     )
-    welcome = m.Welcome(m.VERSION, "c", table, 8, name, life, vector, chains)
+    process, place = data.draw(naturals), data.draw(texts)
+    welcome = m.Welcome(m.VERSION, "c", table, 8, name, life, vector, chains, process, place)
     begin = m.SnapshotBegin(1, vector, chains)
     assert plain(decode_up(encode_up(hello))) == plain(hello)
     assert plain(decode_down(encode_down(welcome))) == plain(welcome)

@@ -52,6 +52,10 @@ class LinkCalls:
         status.state = state
         status.detail = detail
 
+    def runs_twice(self, peer: int, detail: str) -> None:
+        """Sets what CRDT.PEERS shows beside the state of a link: two processes run as `peer`."""
+        self.state.peers.by_id[peer].detail = detail
+
     def refused(self, reason: str) -> None:
         """A link was closed for `reason`, by this region or by the peer; counts the alarms."""
         self.state.replication.gaps += reason == "gap"

@@ -32,6 +32,13 @@ class PeerCalls:
         self.links: Final = links
         self.snapshots: Final = snapshots
         self._steps: Final = steps
+        # The random number of this process, and where it runs, for people; 0: peers are not told.
+        self.process = 0
+        self.place = ""
+
+    def introduce(self, process: int, place: str) -> None:
+        """Sets what peers are told of this process; see `__init__`."""
+        self.process, self.place = process, place
 
     # -- what the region is, and what it holds
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import time
 from collections.abc import Callable, Coroutine
 from functools import partial
@@ -68,6 +69,8 @@ class Region:
             for member in driver.engine.members.values()
             if member.name in config.peers
         }
+        place = process_facts.place(str(config.resp))
+        driver.engine.peers.introduce(secrets.randbits(63), place)
         self.sync: Final = SyncManager(self, str(config.sync), addresses)
         self.stop_wanted: Final = asyncio.Event()
         self.failure: Optional[BaseException] = None

@@ -34,6 +34,11 @@ def give_back_memory() -> None:
         _trim(0)
 
 
+def place(address: str) -> str:
+    """Where this process runs, for people: a region listens on `address`."""
+    return f"{address} on {platform.node() or 'an unnamed host'} (process {os.getpid()})"
+
+
 def fixed() -> dict[str, str]:
     """The facts that do not change."""
     return {

@@ -24,6 +24,7 @@ Reading order:
 - `refusal_log`: the refusals of links for the operator's log.
 - `connections`: all connections: they open, are refused, close and fail.
 - `announcements`: what this region tells its peers of itself.
+- `doubles`: two processes that run as one region.
 - `opening`: the handshakes of all connections.
 - `merging`: the merging of what peers have sent.
 - `link_requests`: the requests of CRDT.LINK.

@@ -85,6 +85,8 @@ def _put_hello(message: m.Hello) -> wire.Hello:
         life=message.life,
         direct=sorted(message.direct),
         window_bytes=message.window_bytes,
+        process=message.process,
+        place=message.place,
     )
     fields.put_members(hello.members, message.members)
     fields.put_vector(hello.vector, message.vector)
@@ -107,6 +109,8 @@ def _get_hello(hello: wire.Hello) -> m.Hello:
         chains=fields.get_chains(hello.chains, vector),
         direct=_get_regions(hello.direct),
         window_bytes=fields.counter(hello.window_bytes),
+        process=fields.counter(hello.process, 0),
+        place=fields.text(hello.place),
     )
 
 
@@ -152,6 +156,7 @@ def encode_down(message: m.Down, compression: str = "zstd") -> bytes:
         fields.put_vector(down.heartbeat.vector, message.vector)
         down.heartbeat.gossip.CopyFrom(fields.put_gossip(message.gossip))
         down.heartbeat.stops = message.stops
+        down.heartbeat.double = message.double
     elif isinstance(message, m.BlockPart):
         down.part.CopyFrom(
             wire.Part(
@@ -207,6 +212,8 @@ def _put_welcome(message: m.Welcome) -> wire.Welcome:
         region_id=message.region_id,
         name=message.name,
         life=message.life,
+        process=message.process,
+        place=message.place,
     )
     fields.put_members(welcome.members, message.members)
     fields.put_vector(welcome.vector, message.vector)
@@ -300,6 +307,8 @@ def _get_welcome(down: wire.Down) -> m.Welcome:
         life=fields.counter(welcome.life, 0),
         vector=vector,
         chains=fields.get_chains(welcome.chains, vector),
+        process=fields.counter(welcome.process, 0),
+        place=fields.text(welcome.place),
     )
 
 
@@ -329,7 +338,8 @@ def _get_heartbeat(down: wire.Down) -> m.Heartbeat:
     if len(beat.digest) not in (0, 16):
         raise PeerError(f"a digest of {len(beat.digest)} bytes")
     gossip = fields.get_gossip(beat.gossip)
-    return m.Heartbeat(fields.get_vector(beat.vector), beat.digest, gossip, beat.stops)
+    double = fields.text(beat.double)
+    return m.Heartbeat(fields.get_vector(beat.vector), beat.digest, gossip, beat.stops, double)
 
 
 _DOWN: Final[dict[str, Callable[[wire.Down], m.Down]]] = {

@@ -143,6 +143,8 @@ class Hub:
             self._connections.puller.heard(peer, event.vector, self._engine.vector, steady_ms)
             if event.stops:
                 leaving.peer_leaves(self._connections, connection, now_ms)
+            elif event.double:
+                self._opening.doubles.told(peer, event.double)
         elif isinstance(event, m.Welcome):
             self._opening.welcomed(connection, receiver, event, now_ms)
         elif isinstance(event, m.HoldingBack):
@@ -267,6 +269,7 @@ class Hub:
         self._connections.refuse_lost(now_ms)
         self._connections.start_asking.answer(now_ms)
         self._connections.tell_repeated_refusals(steady_ms)
+        self._opening.doubles.tick(steady_ms)
         self._merging.pull(now_ms, steady_ms)
         self._connections.snapshots.serve(self._engine.snapshots, steady_ms)
         self._announcements.send_committed()

@@ -38,6 +38,8 @@ class PeerConnection:
         self.greeting: Optional[Union[Hello, Welcome]] = None
         # The life of the other side, as reported by itself on this connection; 0: not reported yet.
         self.life = 0
+        # The number of the other side's process; 0: not told.
+        self.process = 0
         # Number of the newest start question of this region that was sent here.
         self.asked = 0
 

@@ -70,6 +70,9 @@ class Hello:
     direct: frozenset[int]
     # The bytes of items that the dialler is ready to hold unread.
     window_bytes: int
+    # The random number of the dialler's process, and where that runs, for people; 0: not told.
+    process: int = 0
+    place: str = ""
 
 
 @dataclass(slots=True)
@@ -84,6 +87,9 @@ class Welcome:
     life: int
     vector: Vector
     chains: dict[int, bytes]
+    # As in Hello.
+    process: int = 0
+    place: str = ""
 
 
 @dataclass(slots=True)
@@ -217,13 +223,15 @@ class Heartbeat:
 
     `digest` (16 bytes, or empty) is the digest at exactly `vector`. The gossip holds the sender's
     own vector, clock, life and whether it counts, and the newest reports of other regions. `stops`:
-    the sender's region stops in order, and asks the receiver to end the link.
+    the sender's region stops in order, and asks the receiver to end the link. `double`: another
+    process runs as the receiver's region, in words.
     """
 
     vector: Vector
     digest: bytes
     gossip: Gossip = field(default_factory=lambda: Gossip([], [], []))
     stops: bool = False
+    double: str = ""
 
 
 Up = Union[

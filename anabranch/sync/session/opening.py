@@ -15,6 +15,7 @@ from anabranch.crdt.vector import Vector
 from anabranch.sync.session import messages as m
 from anabranch.sync.session.announcements import Announcements
 from anabranch.sync.session.connections import Connections
+from anabranch.sync.session.doubles import Doubles
 from anabranch.sync.session.handshake import Identity, refuse_hello, refuse_welcome
 from anabranch.sync.session.interfaces import Engine
 from anabranch.sync.session.links import PeerConnection
@@ -31,12 +32,15 @@ class Opening:
         self._engine: Final = engine
         self._connections: Final = connections
         self._announcements: Final = announcements
+        self.doubles: Final = Doubles(connections)
 
     # -- the side that was dialled
 
     def hello(self, connection: PeerConnection, hello: m.Hello, now_ms: int) -> None:
         """Checks the Hello of a peer."""
         refusal = refuse_hello(Identity.of(self._engine), hello)
+        if refusal is None:
+            refusal = self.doubles.refusal(connection, hello, now_ms)
         newest = self._engine.newest_life(hello.region_id)
         if refusal is None and hello.life < newest:
             # Either that life is over, or the peer does not know of its later life yet (S1.3).
@@ -68,6 +72,8 @@ class Opening:
             engine.life,
             dict(engine.disk_vector),
             dict(engine.disk_chains),
+            engine.process,
+            engine.place,
         )
         connection.sender.welcome(welcome)
         engine.links.receiver_opened(connection.peer)
@@ -92,6 +98,8 @@ class Opening:
             dict(engine.disk_chains),
             self._announcements.direct,
             receiver.limits.window_bytes,
+            engine.process,
+            engine.place,
         )
 
     def welcomed(
@@ -100,6 +108,8 @@ class Opening:
         """Checks the Welcome of a peer."""
         peer = connection.peer
         refusal = refuse_welcome(Identity.of(self._engine), welcome, peer)
+        if refusal is None:
+            refusal = self.doubles.refusal(connection, welcome, now_ms)
         if refusal is not None:
             self._connections.refuse(connection, refusal, now_ms)
         elif welcome.life < self._engine.newest_life(peer):

@@ -155,6 +155,10 @@ class Sender:
         """Queues the heartbeat that says that this region stops."""
         self._out.append(m.Heartbeat(dict(disk_vector), b"", stops=True))
 
+    def say_double(self, disk_vector: Vector, text: str) -> None:
+        """Queues the heartbeat that tells the peer of another process that runs as its region."""
+        self._out.append(m.Heartbeat(dict(disk_vector), b"", double=text))
+
     def heartbeat(self, message: m.Heartbeat) -> None:
         """Queues a heartbeat; it replaces one that was not sent yet."""
         self._heartbeat = message
