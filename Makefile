@@ -25,7 +25,7 @@ REQUIREMENTS := import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['
 
 .DEFAULT_GOAL := help
 .PHONY: help up test test-pure coverage test-install test-chaos test-compose test-alerts test-examples
-.PHONY: test-console console-looks test-spark test-clients test-long test-sim test-mutants lint fmt bench bench-smoke docs dist clean
+.PHONY: test-newcomer test-console console-looks test-spark test-clients test-long test-sim test-mutants lint fmt bench bench-smoke docs dist clean
 .PHONY: redis-server toxiproxy-server toxiproxy prometheus postgresql java chromium
 .DELETE_ON_ERROR:
 
@@ -64,6 +64,10 @@ test-compose: $(VENV)/.dev $(VENV)/.stubs ## build the image, start deploy/compo
 # It takes about ten minutes: each alert has three regions and a Prometheus of its own.
 test-alerts: $(VENV)/.installed prometheus ## make each alert fire, and ask each query of the dashboard
 	$(PYTEST) -m alerts tests/alerts $(ARGS)
+
+# Part of `make test`; alone it takes about a minute.
+test-newcomer: $(VENV)/.installed redis-server ## paste the blocks of README and docs on a fresh cluster
+	$(PYTEST) tests/newcomer tests/cli/test_learn_live.py $(ARGS)
 
 test-examples: $(VENV)/.installed postgresql ## run the tests of examples that need PostgreSQL
 	$(PYTEST) -m examples tests/examples $(ARGS)

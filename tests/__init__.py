@@ -17,5 +17,6 @@ Reading order:
 - `cli`: the command line, the configuration, and the HTTP server.
 - `acceptance`: small versions of the acceptance programs.
 - `packaging`: the build and the docs.
+- `newcomer`: the blocks of README and docs, pasted in order.
 - `house`: rules of style that no other tool checks.
 """

@@ -16,5 +16,4 @@ Reading order:
 - `test_status_live`: `anabranch status` on live regions, in a terminal and in a pipe.
 - `test_at_live`: `status` and `top` with ``--at``, and regions that are down.
 - `test_events_live`: every event in the logs of live regions.
-- `test_readme_live`: the console blocks of README.
 """
