@@ -35,6 +35,7 @@ Reading order:
 - `data`: `anabranch check`, `backup`, `restore` and `repair`, a region's data directory.
 - `export`: `anabranch export`, what only a lost region holds.
 - `clocks`: `anabranch clock`, the word of the operator about clocks.
+- `cluster_file`: `anabranch cluster show`, a cluster file made from running regions.
 - `members`: `anabranch member lost`, ends the waiting for a lost region.
 - `scenario`: `anabranch scenario run`, calls `sim.scenario`.
 - `recording`: `anabranch scenario record`, a live session as a scenario file.

@@ -88,12 +88,23 @@ def write_file(
     config: Path | None = None,
     toxiproxy: Address | None = None,
 ) -> None:
-    """Writes `cluster.toml` atomically.
+    """Writes `cluster.toml` atomically; see `file_text`."""
+    write_whole(path, file_text(cluster, places, "anabranch up", config, toxiproxy).encode())
+
+
+def file_text(
+    cluster: str,
+    places: list[RegionAddress],
+    writer: str,
+    config: Path | None = None,
+    toxiproxy: Address | None = None,
+) -> str:
+    """The text of a `cluster.toml`. Addresses that are not known are left out.
 
     `config` is the file with the regions' settings, `toxiproxy` the API of the server between them.
     """
     lines = [
-        "# Written by `anabranch up`. The other anabranch commands find the cluster here.",
+        f"# Written by `{writer}`. The other anabranch commands find the cluster here.",
         f"cluster = {json.dumps(cluster)}",
     ]
     if config is not None:
@@ -103,10 +114,11 @@ def write_file(
         lines += [
             f"{key} = {json.dumps(value)}"
             for key, value in (("resp", place.resp), ("sync", place.sync), ("http", place.http))
+            if value
         ]
     if toxiproxy is not None:
         lines += ["", "[toxiproxy]", f"api = {json.dumps(str(toxiproxy))}"]
-    write_whole(path, ("\n".join(lines) + "\n").encode())
+    return "\n".join(lines) + "\n"
 
 
 def read_file(path: Path) -> list[RegionAddress]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json as json_format
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,6 +15,7 @@ import typer
 from anabranch.cli.addresses import DEFAULT_DATA, FILE_NAME, ClusterOption, named, read_file
 from anabranch.cli.errors import CliError, UsageError
 from anabranch.cli.serve import LOCK_NAME, locked
+from anabranch.cli.terminal import Progress
 from anabranch.region.engine.errors import StorageError
 from anabranch.region.live import inspection
 from anabranch.region.live.damaged_log import Salvaged
@@ -84,6 +86,7 @@ def backup(
     ],
     data: _DataOption = None,
     cluster: ClusterOption = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
     """Copy a region's database to FILE while the region runs, and check the copy.
 
@@ -92,13 +95,23 @@ def backup(
     directory = data or _directory_of(region, cluster)
     if data is not None:
         _require_region(data, region)
+    progress = Progress(f"copying {region}") if sys.stderr.isatty() else None
     try:
-        found = asyncio.run(inspection.back_up(_existing(directory), file))
+        tell = None if progress is None else progress.tell
+        found = asyncio.run(inspection.back_up(_existing(directory), file, tell))
     except inspection.TargetExists as error:
         raise UsageError(str(error)) from None
     except StorageError as error:
         raise CliError(str(error)) from None
-    print(f"{file}: {file.stat().st_size:,} bytes, {_described(found)}")
+    finally:
+        if progress is not None:
+            progress.end()
+    size = file.stat().st_size
+    if json:
+        made = {"file": str(file), "bytes": size, **_as_json(found)}
+        print(json_format.dumps(made, indent=2))
+    else:
+        print(f"{file}: {size:,} bytes, {_described(found)}")
 
 
 def restore(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as json_format
 from collections.abc import Iterator
 from typing import Annotated, Any, Optional
 
@@ -140,39 +141,146 @@ def _expiry(at_ms: int) -> str:
     return "never" if at_ms == -1 else f"at {at_ms} ms"
 
 
-def _compare_key(left: Side, right: Side, key: bytes, names: dict[int, str]) -> list[str]:
-    """The differences in a key, a line each; none if the regions have become equal meanwhile."""
+class KeyDifference:
+    """What two regions hold differently of one key. `more`: entries beyond those of `alone`."""
+
+    def __init__(self, key: bytes, left: Side, right: Side) -> None:
+        self.key = key
+        self.sides = (left, right)
+        # An entry that one side has: that side, entry ID, name of the origin, counter, and why.
+        self.alone: list[tuple[str, str, str, int, str]] = []
+        self.more = 0
+        # (side, group)
+        self.groups: list[tuple[str, str]] = []
+        # The deadlines of the two sides, if they differ; -1: none.
+        self.deadlines: Optional[tuple[int, int]] = None
+
+    def lines(self) -> list[str]:
+        """The difference for people, a line each."""
+        left, right = self.sides
+        made = [
+            f"  only {holder}: entry {entry_id}, dot ({origin}, {counter}): {why}"
+            for holder, entry_id, origin, counter, why in self.alone
+        ]
+        if self.more:
+            made.append(f"  … and {counted(self.more, 'more entry', 'more entries')}")
+        made += [f"  only {side}: group {group}" for side, group in self.groups]
+        if self.deadlines is not None:
+            ours, theirs = map(_expiry, self.deadlines)
+            made.append(f"  expiry: {left.name} {ours}, {right.name} {theirs}")
+        word = shell_word(self.key)
+        hint = " and ".join(f"`anabranch explain {side.name} {word}`" for side in self.sides)
+        return made or [
+            (
+                "  same entries and groups; header, starts, acknowledgements or hidden deadlines"
+                f" differ: compare {hint}"
+            )
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        """The difference for programs."""
+        fields = ("only_in", "id", "origin", "counter", "why")
+        made: dict[str, Any] = {
+            "key": shown(self.key),
+            "entries": [dict(zip(fields, one, strict=True)) for one in self.alone],
+            "more_entries": self.more,
+            "groups": [{"only_in": side, "group": group} for side, group in self.groups],
+        }
+        if self.deadlines is not None:
+            names = [side.name for side in self.sides]
+            made["deadlines_ms"] = dict(zip(names, self.deadlines, strict=True))
+        return made
+
+
+def _compare_key(
+    left: Side, right: Side, key: bytes, names: dict[int, str]
+) -> Optional[KeyDifference]:
+    """The difference in a key; None if the regions have become equal meanwhile."""
     for _ in range(LOOKS):
         alone, count = _alone(left, right, key)
         has_changed = _have_changed(left, right)
         if left.client.digest(key) == right.client.digest(key):
-            return []
+            return None
         if not has_changed:
             break
-    made = [
-        f"  only {found.holder.name}: entry {found.entry_id}, dot"
-        f" ({names.get(found.dot[0], found.dot[0])}, {found.dot[1]}):"
-        f" {found.why(names, has_changed)}"
-        for found in alone
-    ]
-    if count > SHOWN_MAX:
-        made.append(f"  … and {counted(count - SHOWN_MAX, 'more entry', 'more entries')}")
+    found = KeyDifference(key, left, right)
+    for one in alone:
+        origin, counter = one.dot
+        name = str(names.get(origin, origin))
+        why = one.why(names, has_changed)
+        found.alone.append((one.holder.name, one.entry_id, name, counter, why))
+    found.more = max(count - SHOWN_MAX, 0)
     ours, theirs = _groups(left, key), _groups(right, key)
-    made += [f"  only {left.name}: group {group}" for group in sorted(ours - theirs)]
-    made += [f"  only {right.name}: group {group}" for group in sorted(theirs - ours)]
+    found.groups += [(left.name, group) for group in sorted(ours - theirs)]
+    found.groups += [(right.name, group) for group in sorted(theirs - ours)]
     deadlines = [side.client.call("PEXPIRETIME", key) for side in (left, right)]
     if deadlines[0] != deadlines[1] and -2 not in deadlines:
-        made.append(
-            f"  expiry: {left.name} {_expiry(deadlines[0])}, {right.name} {_expiry(deadlines[1])}"
-        )
-    word = shell_word(key)
-    hint = " and ".join(f"`anabranch explain {side.name} {word}`" for side in (left, right))
-    return made or [
-        (
-            "  same entries and groups; header, starts, acknowledgements or hidden deadlines"
-            f" differ: compare {hint}"
-        )
-    ]
+        found.deadlines = (deadlines[0], deadlines[1])
+    return found
+
+
+class Difference:
+    """What two regions hold differently: of one key, or of all."""
+
+    def __init__(self, left: Side, right: Side) -> None:
+        self.sides = (left, right)
+        # Region → name of another one → the effects of it that only the other side has.
+        self.lacks: dict[str, dict[str, int]] = {}
+        self.keys: list[KeyDifference] = []
+        # The regions differ, and no key shows how.
+        self.elsewhere = ""
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether the regions hold the same."""
+        return not self.keys and not self.elsewhere
+
+    def find(self, key: Optional[bytes]) -> None:
+        """Compares one key; None: all keys."""
+        left, right = self.sides
+        names = left.client.members()
+        for side, other in (self.sides, self.sides[::-1]):
+            missing = {
+                names.get(r, str(r)): c - side.vector.get(r, 0)
+                for r, c in other.vector.items()
+                if c > side.vector.get(r, 0)
+            }
+            if missing:
+                self.lacks[side.name] = missing
+        for each in sorted(left.keys() | right.keys()) if key is None else [key]:
+            if left.client.digest(each) != right.client.digest(each):
+                found = _compare_key(left, right, each, names)
+                if found is not None:
+                    self.keys.append(found)
+        if not self.keys and key is None and left.client.digest() != right.client.digest():
+            self.elsewhere = (
+                "the regions have changed while they were compared: no key differs any more"
+                if _have_changed(left, right)
+                else "no key that can be read differs, but the digests do: expired keys may differ"
+            )
+
+    def lines(self) -> list[str]:
+        """The differences for people, a line each."""
+        names = [side.name for side in self.sides]
+        made = []
+        for name, missing in self.lacks.items():
+            listed = ", ".join(f"{count} of {origin}" for origin, count in missing.items())
+            other = names[1 - names.index(name)]
+            made.append(f"{name} lacks effects that {other} has: {listed}")
+        for found in self.keys:
+            made += [f"{shown(found.key)}:", *found.lines()]
+        return made + ([self.elsewhere] if self.elsewhere else [])
+
+    def as_json(self, key: Optional[bytes]) -> dict[str, Any]:
+        """The differences for programs. `problems`: the lines that people see."""
+        return {
+            "regions": [side.name for side in self.sides],
+            "key": None if key is None else shown(key),
+            "equal": self.is_equal,
+            "lacks": self.lacks,
+            "keys": [found.as_json() for found in self.keys],
+            "problems": self.lines(),
+        }
 
 
 def diff(
@@ -186,6 +294,7 @@ def diff(
     cluster: ClusterOption = None,
     at: AtOption = None,
     password: PasswordOption = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
     """Show the differences between two regions, and their causes.
 
@@ -198,35 +307,13 @@ def diff(
         raise UsageError(f"{here.name} twice: name two regions")
     name = None if key is None else name_of(key, escaped)
     with here.client(password) as one, there.client(password) as other:
-        sides = Side(one), Side(other)
-        names = one.members()
-        keys = sorted(sides[0].keys() | sides[1].keys()) if name is None else [name]
-        differing = [each for each in keys if one.digest(each) != other.digest(each)]
-        for side, counterpart in (sides, sides[::-1]):
-            missing = {
-                names.get(r, str(r)): c - side.vector.get(r, 0)
-                for r, c in counterpart.vector.items()
-                if c > side.vector.get(r, 0)
-            }
-            if missing:
-                listed = ", ".join(f"{count} of {name}" for name, count in missing.items())
-                print(f"{side.name} lacks effects that {counterpart.name} has: {listed}")
-        has_told = False
-        for each in differing:
-            lines = _compare_key(*sides, each, names)
-            if lines:
-                has_told = True
-                print("\n".join([f"{shown(each)}:", *lines]))
-        if has_told:
-            raise typer.Exit(1)
-        if name is None and one.digest() != other.digest():
-            print(
-                "the regions have changed while they were compared: no key differs any more"
-                if _have_changed(*sides)
-                else "no key that can be read differs, but the digests do: expired keys may differ"
-            )
-            raise typer.Exit(1)
-    print(
-        f"{here.name} and {there.name} hold the same"
-        + (f" in {shown(name)}" if name is not None else "")
-    )
+        found = Difference(Side(one), Side(other))
+        found.find(name)
+        shown_json = json_format.dumps(found.as_json(name), indent=2) if json else ""
+    lines = found.lines()
+    if found.is_equal:
+        where = f" in {shown(name)}" if name is not None else ""
+        lines.append(f"{here.name} and {there.name} hold the same{where}")
+    print(shown_json or "\n".join(lines))
+    if not found.is_equal:
+        raise typer.Exit(1)

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import json as json_format
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from anabranch.cli.errors import CliError, UsageError
+
+if TYPE_CHECKING:
+    from anabranch.sim.tapes.judging import Judge
 
 TapesArgument = Annotated[
     list[Path], typer.Argument(help="Tapes, or folders of tapes, of any regions.", metavar="TAPES")
 ]
 
 
-def judge(tapes: TapesArgument) -> None:
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+
+def judge(tapes: TapesArgument, json: JsonOption = False) -> None:
     """Replay the tapes of regions beside a naive engine; tell the first wrong reply or effect.
 
     A region writes tapes with the setting crdt-tape-max-bytes. Give the tapes of all regions: a
@@ -38,6 +45,16 @@ def judge(tapes: TapesArgument) -> None:
         replayed.run()
     except TapeError as error:
         raise CliError(str(error)) from None
+    if json:
+        print(json_format.dumps(_as_json(replayed), indent=2))
+    else:
+        _tell(replayed)
+    if replayed.wrong is not None:
+        raise typer.Exit(1)
+
+
+def _tell(replayed: Judge) -> None:
+    """Prints the verdict for people."""
     for one in replayed.replays:
         parts = f" in {one.parts} parts" if one.parts > 1 else ""
         print(f"{one.name}: {one.calls} calls judged{parts}")
@@ -50,4 +67,26 @@ def judge(tapes: TapesArgument) -> None:
             print("before it:")
         for line in wrong.story:
             print(f"  {line}")
-        raise typer.Exit(1)
+
+
+def _as_json(replayed: Judge) -> dict[str, Any]:
+    """The verdict for programs. `wrong`: the first wrong reply or effect, or null."""
+    wrong = replayed.wrong
+    return {
+        "regions": [
+            {
+                "region": one.name,
+                "calls": one.calls,
+                "parts": one.parts,
+                "not_followed_after": list(one.notes),
+            }
+            for one in replayed.replays
+        ],
+        "wrong": wrong
+        and {
+            "region": wrong.region,
+            "at_ms": wrong.at_ms,
+            "text": wrong.text,
+            "before": list(wrong.story),
+        },
+    }

@@ -37,6 +37,7 @@ _COMMANDS: Final = (
     _Row("link limit", "links.limit", takes_password=True),
     _Row("link flap", "links.flap", takes_password=True),
     _Row("link status", "links.status", takes_password=True),
+    _Row("cluster show", "cluster_file.show", takes_password=True),
     _Row("member lost", "members.lost", takes_password=True),
     _Row("clock reset", "clocks.reset", takes_password=True),
     _Row("clock trust", "clocks.trust", takes_password=True),
@@ -63,6 +64,7 @@ _COMMANDS: Final = (
 )
 _GROUPS: Final = {
     "link": "Cut, heal and slow the links between regions of a running cluster.",
+    "cluster": "The cluster file, in which commands find the regions.",
     "member": "The members of the cluster.",
     "clock": "The clocks of the regions, when one of them was wrong.",
     "whatif": "The consequences of an event that has not happened.",

@@ -149,6 +149,34 @@ def _guarded(stream: TextIO, line_buffering: bool = False) -> TextIO:
     )
 
 
+class Progress:
+    """A line on stderr, which must be a terminal, that shows how far a copy is."""
+
+    def __init__(self, what: str) -> None:
+        self._what: Final = harmless(what)
+        self._shown = ""
+
+    def tell(self, done: int, total: int) -> None:
+        """Shows the bytes that are copied, of about `total`."""
+        percent = 100 * done // total if total else 100
+        text = f"{self._what}: {done:,} of {total:,} bytes, {percent} %"
+        if text != self._shown:
+            self._write(f"\r{text.ljust(len(self._shown))}")
+            self._shown = text
+
+    def end(self) -> None:
+        """Takes the line away."""
+        if self._shown:
+            self._write(f"\r{' ' * len(self._shown)}\r")
+            self._shown = ""
+
+    def _write(self, text: str) -> None:
+        # `sys.stderr` writes no control characters.
+        if sys.__stderr__ is not None:
+            sys.__stderr__.write(text)
+            sys.__stderr__.flush()
+
+
 def coloured() -> Console:
     """A console that writes colours to stdout, if that is a terminal."""
     # Imported here: the import takes long, and few commands need it.

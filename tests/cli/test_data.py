@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import pty
+import re
 import sqlite3
+import subprocess
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
+from anabranch import build
 from anabranch.cli.errors import CliError
 from anabranch.cli.main import application
 from anabranch.region.engine.errors import Damaged
@@ -21,6 +25,7 @@ from anabranch.region.live.data_files import MARK_NAME
 from anabranch.region.live.database import FILE_NAME
 from anabranch.region.storage import schema
 from tests.storage.test_data_files import run_once
+from tests.support.cluster import child_env
 
 
 def anabranch(*words: object) -> Result:
@@ -144,6 +149,9 @@ def test_a_backup_is_made_checked_and_restored(data: Path, tmp_path: Path) -> No
     result = anabranch("backup", "us", file, "--data", data)
     assert result.exit_code == 0 and "3 entries" in result.output
     assert [one.name for one in tmp_path.iterdir() if one.name.startswith(".")] == []
+    told = json.loads(anabranch("backup", "us", tmp_path / "2", "--data", data, "--json").output)
+    assert told["bytes"] == (tmp_path / "2").stat().st_size and told["file"] == str(tmp_path / "2")
+    assert (told["region"], told["entries"], told["problems"]) == ("us", 3, [])
     assert "exists already" in message_of(anabranch("backup", "us", file, "--data", data))
     assert "has a database already" in message_of(anabranch("restore", file, "--data", data))
     other = anabranch("backup", "eu", tmp_path / "eu.backup", "--data", data)
@@ -156,6 +164,32 @@ def test_a_backup_is_made_checked_and_restored(data: Path, tmp_path: Path) -> No
         state, cause = asyncio.run(run_once(elsewhere, moved=moved))
         assert state == RECOVERY, "--moved does not excuse a restore"
     assert cause == "a recovery that began before this start"
+
+
+def backed_up_in_a_terminal(data: Path, file: Path) -> str:
+    """What `anabranch backup` writes into a terminal."""
+    ours, theirs = pty.openpty()
+    line = [*build.command(), "backup", "us", str(file), "--data", str(data)]
+    process = subprocess.Popen(line, stdout=theirs, stderr=theirs, env=child_env())
+    os.close(theirs)
+    output = b""
+    try:
+        while chunk := os.read(ours, 65536):
+            output += chunk
+    except OSError:
+        pass  # The process has closed its end.
+    assert process.wait(60) == 0, output
+    os.close(ours)
+    return output.decode()
+
+
+def test_a_backup_tells_its_progress_in_a_terminal_only(data: Path, tmp_path: Path) -> None:
+    shown = backed_up_in_a_terminal(data, tmp_path / "one")
+    assert re.search(r"\rcopying us: [\d,]+ of [\d,]+ bytes, \d+ %", shown), shown
+    assert re.search(r"\r +\r\S*one: [\d,]+ bytes", shown), "the line is taken away"
+    line = [*build.command(), "backup", "us", str(tmp_path / "two"), "--data", str(data)]
+    piped = subprocess.run(line, capture_output=True, text=True, env=child_env(), check=True)
+    assert piped.stderr == "" and "copying" not in piped.stdout
 
 
 def test_a_damaged_backup_is_refused_and_leaves_nothing(data: Path, tmp_path: Path) -> None:

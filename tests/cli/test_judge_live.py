@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -69,6 +70,11 @@ def test_regions_that_are_right(new_cluster: Callable[..., LiveCluster]) -> None
     assert "not followed" not in text, text
     assert all(int(line.split()[1]) > 100 for line in text.splitlines()), text
     assert judge(*folders, *folders) == (0, text), "a tape that is named twice is judged once"
+    code, text = judge(Path("--json"), *folders)
+    found = json.loads(text)
+    assert code == 0 and found["wrong"] is None
+    assert {one["region"] for one in found["regions"]} == {"us", "eu"}
+    assert all(one["calls"] > 100 and not one["not_followed_after"] for one in found["regions"])
     (folders[0] / "00000001.tape").write_bytes(b"no tape")
     code, text = judge(*folders)
     assert code == 1 and "00000001.tape is no tape" in text

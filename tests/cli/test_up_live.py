@@ -155,6 +155,16 @@ def test_cut_diff_heal(up: Up) -> None:
         f"only us: entry {added}" in differ.stdout and "eu has not received it yet" in differ.stdout
     )
     assert "only us: group g" in differ.stdout
+    told = up.anabranch("diff", "us", "eu", "cut", "--json")
+    found = json.loads(told.stdout)
+    assert told.returncode == 1 and found["problems"] == differ.stdout.splitlines()
+    assert found["regions"] == ["us", "eu"] and found["key"] == "cut" and not found["equal"]
+    (key,) = found["keys"]
+    (entry,) = key["entries"]
+    assert (entry["only_in"], entry["id"], entry["origin"]) == ("us", added, "us")
+    assert entry["counter"] >= 1 and "eu has not received it yet" in entry["why"]
+    assert key["groups"] == [{"only_in": "us", "group": "g"}] and key["more_entries"] == 0
+    assert found["lacks"]["eu"]["us"] >= 2
     bad = up.anabranch("status")
     assert bad.returncode == 1 and "us receives nothing from eu: link down" in bad.stderr
     assert "4 problems:" in bad.stderr and "`anabranch link heal us eu` opens it" in bad.stderr
@@ -166,6 +176,24 @@ def test_cut_diff_heal(up: Up) -> None:
     eventually(
         lambda: up.anabranch("diff", "us", "eu").returncode == 0, 60, "no difference after healing"
     )
+    assert json.loads(up.anabranch("diff", "us", "eu", "--json").stdout)["equal"] is True
+
+
+def test_a_cluster_file_from_running_regions(up: Up) -> None:
+    addresses = [word for port in up.ports.values() for word in ("--at", f"127.0.0.1:{port}")]
+    made = up.anabranch("cluster", "show", *reversed(addresses[:2]), *addresses[2:])
+    assert made.returncode == 2, "an address without its flag"
+    made = up.anabranch("cluster", "show", *addresses[4:], *addresses[:4])
+    assert made.returncode == 0, made.stderr
+    (up.directory / "made.toml").write_text(made.stdout)
+    written = tomllib.loads((up.directory / "anabranch-data" / "cluster.toml").read_text())
+    found = tomllib.loads(made.stdout)
+    assert found["cluster"] == written["cluster"]
+    kept = [{key: one[key] for key in ("name", "id", "resp")} for one in written["regions"]]
+    assert found["regions"] == kept, "in the order of their ids"
+    assert up.anabranch("status", "--cluster", "made.toml").returncode == 0
+    lacking = up.anabranch("cluster", "show", *addresses[:2])
+    assert lacking.returncode == 1 and "eu, ap: the cluster has such a member" in lacking.stderr
 
 
 def test_delay(up: Up) -> None:

@@ -164,7 +164,8 @@ def test_diff_says_why_an_entry_is_on_one_side_only() -> None:
 
 
 def compared(us: FakeSide, eu: FakeSide) -> list[str]:
-    return diff._compare_key(cast(diff.Side, us), cast(diff.Side, eu), b"s", {1: "us"})
+    found = diff._compare_key(cast(diff.Side, us), cast(diff.Side, eu), b"s", {1: "us"})
+    return [] if found is None else found.lines()
 
 
 def test_diff_while_the_regions_change() -> None:

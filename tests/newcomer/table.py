@@ -67,6 +67,7 @@ TABLE: dict[str, list[Row]] = {
     ],
     "docs/operations-run.md": [
         ("anabranch up", RUN, "it says that all regions are up"),
+        ("anabranch cluster show", RUN, "the file that it makes leads to the cluster"),
         ("anabranch --install-completion", TRIED, "tests/cli/test_commands.py"),
         ("docker compose", OMITTED, _DOCKER),
         ("anabranch status --cluster deploy/cluster.toml", OMITTED, _DOCKER),

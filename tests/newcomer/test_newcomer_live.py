@@ -180,6 +180,7 @@ IDMP = step("docs/pipeline.md", "XCFGSET copies")
 RIDES = step("docs/rocket-rides.md", "CRDT.LOG rocket-rides-log")
 DRAW = step(SCENARIOS, "anabranch log orders --svg")
 CONSOLE = step("docs/console.md", "anabranch console --cluster")
+FILE_MADE = step(RUN_PAGE, "anabranch cluster show")
 WHATIF = step(REPAIR, "anabranch whatif region-lost eu")
 BACKUP = step(REPAIR, "anabranch backup us us.backup")
 EXPORT = step(REPAIR, "anabranch export ap ap.resp")
@@ -220,6 +221,8 @@ def test_readme_and_operations(newcomer: Newcomer) -> None:
         drawing = drawing.replace(shown, real)
     one.shell(f"set -e\n{drawing}")
     assert (one.folder / "orders.svg").read_text().startswith("<svg")
+    one.paste(*FILE_MADE)
+    assert "effects on disk" in one.shell("anabranch status --cluster cluster.toml")
     for line in one.block(*CONSOLE).text.splitlines():
         # The console of `up` has the port that the page shows.
         one.serves(f"{line} --listen 127.0.0.1:{free_row(1)}", "the console is at http://")

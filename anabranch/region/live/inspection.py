@@ -11,6 +11,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
+from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final, Optional
@@ -33,6 +34,8 @@ from anabranch.region.storage import loading, schema
 from anabranch.region.storage.schema import IDENTITY_ROWS
 
 _FINDINGS_MAX: Final = 20
+# Steps of SQLite's machine between two words about the progress of a copy.
+_STEPS_BETWEEN: Final = 500
 # Meta rows that a rebuilt region keeps beside its identity (S13.8).
 _KEPT_ROWS: Final = ("lost", "called_lost", "lost_at", "id_floor", "patience")
 # The new database, until the damaged one is moved.
@@ -136,10 +139,13 @@ async def _read_all(database: Database, inspection: Inspection) -> None:
         inspection.repaired.carried, inspection.repaired.last = figures
 
 
-async def back_up(directory: Path, target: Path) -> Inspection:
+async def back_up(
+    directory: Path, target: Path, progress: Optional[Callable[[int, int], None]] = None
+) -> Inspection:
     """Copies the database of a region, which may be running, to one file, and reads the copy.
 
     The copy is the state of one moment. The file appears under its name once it is whole.
+    `progress` hears of the bytes copied, and of about how many there are.
 
     Raises:
         TargetExists: The file exists.
@@ -155,6 +161,7 @@ async def back_up(directory: Path, target: Path) -> Inspection:
         with tempfile.TemporaryDirectory(prefix=".backup-", dir=target.parent) as temporary:
             copy = Path(temporary) / FILE_NAME
             with closing(sqlite3.connect(read_only_uri(source), uri=True)) as database:
+                _tell_progress(database, copy, progress)
                 database.execute("VACUUM INTO ?", (str(copy),))
             inspection = await _require_sound(Path(temporary), source)
             _sync(copy)
@@ -163,6 +170,26 @@ async def back_up(directory: Path, target: Path) -> Inspection:
         problem = f"{_told(error)}{_problem(error, directory, target.parent)}"
         raise StorageError(f"cannot back up {directory} to {target}: {problem}") from error
     return inspection
+
+
+def _tell_progress(
+    database: sqlite3.Connection, copy: Path, progress: Optional[Callable[[int, int], None]]
+) -> None:
+    """Has SQLite tell, while it copies, how large the copy is."""
+    if progress is None:
+        return
+    pages, unused, page_bytes = (
+        database.execute(f"PRAGMA {name}").fetchone()[0]
+        for name in ("page_count", "freelist_count", "page_size")
+    )
+    total = (pages - unused) * page_bytes
+
+    def tell() -> None:
+        with suppress(OSError):
+            progress(min(copy.stat().st_size, total), total)
+
+    progress(0, total)
+    database.set_progress_handler(tell, _STEPS_BETWEEN)
 
 
 async def restore(file: Path, directory: Path) -> Inspection:
