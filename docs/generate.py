@@ -169,7 +169,7 @@ def semantics_page() -> str:
         for rule, text in RULES.items()
         if rule not in NOT_SIMULATED
     ]
-    rows += [f"| {rule} | Cannot be simulated: {why}. |" for rule, why in NOT_SIMULATED.items()]
+    rows += [f"| {rule} | Not counted: {why}. |" for rule, why in NOT_SIMULATED.items()]
     lines = [BEGIN, "", "| rule | counts when |", "|---|---|", *rows]
     return before + "\n".join([*lines, "", END]) + rest.partition(END)[2]
 
