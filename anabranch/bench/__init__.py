@@ -9,6 +9,7 @@ Reading order:
 - `profile_memory`: what the memory of a row of that table consists of.
 - `pipeline_read`: reading a stream for analysis, with Spark and beside loops of redis-py.
 - `containers`: parts of anabranch beside libraries that could stand in their place.
+- `first_run`: how long `make up` and `make test` take in a fresh copy of the checkout.
 - `malformed`: mutated RESP against a live region.
 - `acceptance`: the acceptance criteria of the first issue as programs.
 """

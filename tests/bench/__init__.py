@@ -8,5 +8,6 @@ Reading order:
 - `test_client`: the pipelining client, against a server that answers as told.
 - `test_workloads`: request bytes, and sizes of replies beside a real redis-server.
 - `test_performance`: the program: options, the comparison with recorded rows, a short live run.
+- `test_first_run`: fresh copies, and the ends of what runs in them.
 - `test_page`: docs/performance.md has all rows.
 """
