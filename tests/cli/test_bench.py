@@ -31,10 +31,7 @@ def bench(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
     ("arguments", "text"),
     [
         (("--only", "nothing"), "no row has a name like nothing; --list shows the names"),
-        (
-            ("nothing",),
-            "no benchmark 'nothing'; there are containers, first_run, malformed, ",
-        ),
+        (("nothing",), "no benchmark 'nothing'; there are containers, first_run, malformed, "),
         (("acceptance.nothing",), "no benchmark 'acceptance.nothing'; there are "),
         (("acceptance",), "no benchmark 'acceptance'; there are "),
     ],

@@ -311,14 +311,7 @@ ALL: list[Setting] = [
         "Most entries of the slow log. Above this the oldest entries go. An entry takes at most "
         "some 8 KiB of memory.",
     ),
-    # The log for the operator
-    Setting(
-        "log-format",
-        "text",
-        "Lines of the log on stderr: text, or a JSON object each (docs/operations-watch.md).",
-        choices=["text", "json"],
-        mutable=False,
-    ),
+    Setting("log-format", "text", "Lines of the log.", choices=["text", "json"], mutable=False),
     # Tests of a whole cluster
     Setting(
         "crdt-clock-offset-ms",
