@@ -61,6 +61,8 @@ TABLE: dict[str, list[Row]] = {
         ("ls -l /proc/PID/fd", TRIED, "tests/storage/test_lost_files.py"),
         ("anabranch whatif region-lost eu", RUN, "the consequences are told"),
         ("If eu vanished now", SHOWN, "an example of an answer (tests/study, tests/cli)"),
+        ("anabranch clock trust ap", RUN, "the region has heard the word"),
+        ("anabranch clock reset", RUN, "every region has heard the word"),
         ("us receives nothing from eu", TRIED, "tests/cli/test_events_live.py"),
         ("anabranch member lost ap", RUN, "the others call it lost"),
         ("anabranch export ap ap.resp", RUN, "the entries of ap are added in us"),

@@ -26,6 +26,7 @@ from tests.support.cluster import child_env
 from tests.support.processes import eventually
 
 PATIENCE_S = 60.0
+REGIONS = ("us", "eu", "ap")
 REPAIR, RUN_PAGE = "docs/operations-repair.md", "docs/operations-run.md"
 SCENARIOS, WATCH, LEARN = "docs/scenarios.md", "docs/operations-watch.md", "docs/learn/README.md"
 
@@ -182,6 +183,8 @@ DRAW = step(SCENARIOS, "anabranch log orders --svg")
 CONSOLE = step("docs/console.md", "anabranch console --cluster")
 FILE_MADE = step(RUN_PAGE, "anabranch cluster show")
 WHATIF = step(REPAIR, "anabranch whatif region-lost eu")
+TRUST = step(REPAIR, "anabranch clock trust ap")
+RESET = step(REPAIR, "anabranch clock reset")
 BACKUP = step(REPAIR, "anabranch backup us us.backup")
 EXPORT = step(REPAIR, "anabranch export ap ap.resp")
 LOST = step(REPAIR, "anabranch member lost ap")
@@ -228,6 +231,9 @@ def test_readme_and_operations(newcomer: Newcomer) -> None:
         one.serves(f"{line} --listen 127.0.0.1:{free_row(1)}", "the console is at http://")
     assert "If eu vanished now" in one.paste(*WHATIF)
     assert "\nerrors: 0" in one.paste(*EXPORT).replace("\r", "")
+    assert one.paste(*TRUST) == "ap: takes its clock for right\n"
+    told = one.shell(f"yes | {one.block(*RESET).text}")
+    assert [told.count(f"{name}: goes on from what its clock reads") for name in REGIONS] == [1] * 3
     backup, restore = one.block(*BACKUP).text.splitlines()
     one.shell(backup)
     told = one.shell(f"yes | {one.block(*LOST).text}")
