@@ -14,6 +14,11 @@ from anabranch.cli.up import DEFAULT_REGIONS, plan
 from anabranch.region.config import known_options, load
 from tests.deploy.files import COMPOSE, DEPLOY, compose, published, regions
 
+# The variables that the image sets.
+IMAGE = dict(
+    re.findall(r"(ANABRANCH_\w+)=(\S+)", (DEPLOY / "Dockerfile").read_text(encoding="utf-8"))
+)
+
 
 def proxies() -> dict[str, dict[str, Any]]:
     """The proxies of toxiproxy.json, by name."""
@@ -59,12 +64,9 @@ def test_each_region_dials_the_proxies_that_lead_to_it() -> None:
 
 
 def test_the_environment_is_a_configuration() -> None:
-    image = dict(
-        re.findall(r"(ANABRANCH_\w+)=(\S+)", (DEPLOY / "Dockerfile").read_text(encoding="utf-8"))
-    )
     for name, service in regions().items():
-        environment = {**image, **service["environment"]}
-        options = {key.removeprefix("ANABRANCH_").lower() for key in environment}
+        environment = {**IMAGE, **service["environment"]}
+        options = {key.removeprefix("ANABRANCH_").lower().replace("_", "-") for key in environment}
         assert options <= set(known_options())
         config = load({}, environment)
         assert config.name == name and config.warnings == []
@@ -151,3 +153,10 @@ def test_mounted_files_exist() -> None:
                 assert volume.endswith(":ro"), volume
             else:
                 assert source in compose()["volumes"]
+
+
+def test_t12_clients_of_published_ports_are_served() -> None:
+    """They do not come over loopback: protected mode would refuse them without a password."""
+    for service in regions().values():
+        settings = load({}, {**IMAGE, **service["environment"]}).settings
+        assert settings.text("protected-mode") == "no" or settings.text("requirepass") != ""

@@ -58,7 +58,8 @@ def test_regions_dial_the_services_of_the_others() -> None:
     for name, one in SETS.items():
         (container,) = one["spec"]["template"]["spec"]["containers"]
         environment = {row["name"]: row["value"] for row in container["env"]}
-        options = {key.removeprefix("ANABRANCH_").lower() for key in {**environment, **cluster()}}
+        variables = {**environment, **cluster()}
+        options = {key.removeprefix("ANABRANCH_").lower().replace("_", "-") for key in variables}
         assert options <= set(known_options())
         assert environment["ANABRANCH_NAME"] == name
         assert environment["ANABRANCH_PEER"].split(",") == [

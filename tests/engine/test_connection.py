@@ -326,3 +326,68 @@ def test_what_never_changes_may_be_set_to_what_it_is(client: Client) -> None:
 def test_sizes_take_units(client: Client) -> None:
     assert client("CONFIG SET proto-max-bulk-len 64mb") is OK
     assert pairs_of(client("CONFIG GET proto-max-bulk-len")) == {b"proto-max-bulk-len": b"67108864"}
+
+
+# -- ACL LOG
+
+
+def refusals(client: Client, text: str = "ACL LOG", now_ms: int = 1000) -> list[dict[Reply, Reply]]:
+    entries = client(text, now_ms)
+    assert isinstance(entries, list)
+    return [pairs_of(one) for one in entries]
+
+
+def test_t10_wrong_passwords_are_in_acl_log(locked: Engine) -> None:
+    stranger = Client(locked, "192.0.2.7:5")
+    assert text_of(stranger("ACL LOG")) == "-NOAUTH Authentication required."
+    for now_ms, command in enumerate(
+        ["auth wrong", "AUTH other wrong", "HELLO 3 AUTH default bad", "auth bad"], 1000
+    ):
+        assert text_of(stranger(command, now_ms)).startswith("-WRONGPASS")
+    client = Client(locked)
+    client("AUTH secret", 2003)
+    first, *others = refusals(client, now_ms=2003)
+    assert list(first) == [
+        *(b"count", b"reason", b"context", b"object", b"username", b"age-seconds"),
+        *(b"client-info", b"entry-id", b"timestamp-created", b"timestamp-last-updated"),
+    ]
+    assert (first[b"count"], first[b"reason"], first[b"context"]) == (2, b"auth", b"toplevel")
+    assert (first[b"object"], first[b"username"]) == (b"auth", b"default")
+    assert (first[b"age-seconds"], first[b"entry-id"]) == (b"1", 0)
+    assert (first[b"timestamp-created"], first[b"timestamp-last-updated"]) == (1000, 1003)
+    line = first[b"client-info"]
+    assert isinstance(line, bytes) and b" addr=192.0.2.7:5 " in line and b"cmd=auth" in line
+    assert [(one[b"object"], one[b"username"], one[b"count"]) for one in others] == [
+        (b"HELLO", b"default", 1),
+        (b"AUTH", b"other", 1),
+    ]
+    assert len(refusals(client, "ACL LOG 2")) == 2
+    assert refusals(client, "ACL LOG 0") == refusals(client, "ACL LOG -1") == []
+    assert text_of(client("ACL LOG x")) == "-ERR value is not an integer or out of range"
+    assert text_of(client("ACL LOG 1 2")).startswith("-ERR unknown subcommand or wrong number")
+    assert "acl_access_denied_auth:4" in text_of(client("INFO stats"))
+    assert client("ACL LOG reset") is OK
+    assert refusals(client) == []
+    client("CONFIG RESETSTAT")
+    assert "acl_access_denied_auth:0" in text_of(client("INFO stats"))
+
+
+def test_t10_acl_log_is_bounded(locked: Engine) -> None:
+    client = Client(locked)
+    client("AUTH secret")
+    client("CONFIG SET acllog-max-len 3")
+    for number in range(20):
+        client(f"AUTH user{number} wrong")
+    client(f"AUTH {'x' * 5000} wrong")
+    names = [one[b"username"] for one in refusals(client)]
+    assert names == [b"x" * 128, b"user19", b"user18"]
+    client("CONFIG SET acllog-max-len 0")
+    assert refusals(client) == []
+
+
+def test_t10_a_minute_later_the_same_guess_is_another_entry(locked: Engine) -> None:
+    client = Client(locked)
+    client("AUTH wrong", 1000)
+    client("AUTH wrong", 61_001)
+    client("AUTH secret", 61_001)
+    assert [one[b"count"] for one in refusals(client, now_ms=61_001)] == [1, 1]

@@ -28,7 +28,8 @@ from anabranch.region.live.system_clock import SystemClock
 class StubEngine:
     """An engine with PING, ECHO x, BIG n, BLOCK, QUIET, QUIT, HELLO 3, AUTH, FAIL and WRITE.
 
-    BIG replies n bytes. The reply of WRITE waits for a commit. FAIL raises an exception.
+    BIG replies n bytes. AUTH takes any password but `wrong`. The reply of WRITE waits for a
+    commit. FAIL raises an exception.
     """
 
     def __init__(self) -> None:
@@ -96,6 +97,9 @@ class StubEngine:
         if name == b"HELLO":
             session.protocol = int(argv[1])
             return MapReply([b"proto", session.protocol])
+        if name == b"AUTH" and argv[-1] == b"wrong":
+            self.statistics.wrong_passwords += 1
+            return ErrorReply("WRONGPASS")
         if name == b"AUTH":
             session.authenticated = True
             return OK

@@ -16,6 +16,9 @@ Reading order:
 - `command_timer`: measures how long commands take.
 - `client_limits`: the settings that connections need, and counters of all clients.
 - `client_pressure`: bounds on the lines and the unsent output of all clients.
+- `eviction`: the limit of the memory of all clients.
+- `login_delays`: how long clients wait after wrong passwords of their address.
+- `protected_mode`: clients that are refused while there is no password.
 - `held_replies`: the queue of replies that wait for a commit.
 - `salvaging`: the merging of the sound part of a damaged log, in a recovery.
 - `histories`: answers about the history of a key, read from the log on disk.

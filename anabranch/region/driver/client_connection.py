@@ -11,6 +11,11 @@ turn is due, or while too much output is unsent. Its input then stays in the par
 ``client-query-buffer-limit`` the transport stops reading. A single request above that limit could
 never be read completely, so its client is disconnected.
 
+A client that has not given the password has lower limits (`ClientLimits`), and may have to wait
+because wrong passwords came from its address (`LoginDelays`). Its unsent output is measured before
+its next command, and not after a reply, because a transport may write at the end of the iteration
+of its loop.
+
 Replies that depend on data which must first be on disk (``appendfsync always``, S13.2) are held.
 Every reply after a held reply is held as well, so that replies leave in order. The replies of one
 turn leave or wait together.
@@ -22,13 +27,14 @@ After each call the transport performs the requests of the connection: `take_out
 from __future__ import annotations
 
 import logging
-from typing import Final, Optional, Protocol
+from typing import Final, Optional
 
 from anabranch.region.driver.client_limits import ClientCounters, ClientLimits
 from anabranch.region.driver.client_pressure import LineLimit, UnsentOutput
 from anabranch.region.driver.clock import Clock
-from anabranch.region.driver.command_execution import CommandExecution, ExecutingEngine
+from anabranch.region.driver.command_execution import CommandExecution, EngineInterface
 from anabranch.region.driver.held_replies import HeldReplies, must_wait
+from anabranch.region.driver.login_delays import LoginDelays
 from anabranch.region.engine.replies import NoReply, Reply
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings
@@ -47,23 +53,15 @@ SMALL_OUTPUT_BYTES: Final = 16 << 10
 # How long a closing connection may take to send its remaining output.
 CLOSE_PATIENCE_MS: Final = 5000
 
+# Whether a client without the password may be served: it may; it waits; it has waited.
+FREE: Final = 0
+DELAYED: Final = 1
+LET_IN: Final = 2
+
 # States of a connection: open; closes once all output is sent; closes at once.
 OPEN: Final = 0
 CLOSING: Final = 1
 ABORTED: Final = 2
-
-
-class EngineInterface(ExecutingEngine, Protocol):
-    """The methods of the engine that client connections use."""
-
-    @property
-    def committed_position(self) -> int: ...
-
-    def connect(self, address: str, local_address: str, now_ms: int) -> Session: ...
-
-    def disconnect(self, session: Session) -> None: ...
-
-    def reply_position(self) -> int: ...
 
 
 class ClientShare:
@@ -85,13 +83,29 @@ class ClientShare:
         self.execution: Final = CommandExecution(
             engine, clock, self.limits, self.counters, self.line
         )
+        self.logins: Final[LoginDelays[ClientConnection]] = LoginDelays()
         self.unsent: Final = UnsentOutput()
+        # Bytes of input of all clients that wait to be executed.
+        self.query_bytes = 0
         self.by_session: Final[dict[int, ClientConnection]] = {}
         self.closing: Final[dict[ClientConnection, None]] = {}
 
     def line(self, cause: str) -> Optional[str]:
         """The end of a line of the log about a client, or None: see `LineLimit.line`."""
         return self._lines.line(cause, self.clock.steady_ms())
+
+    def tell_closed(self, session: Session, what: str, setting: str) -> None:
+        """Tells the log that a client is closed because of a limit, which `setting` names."""
+        if (more := self.line(setting)) is not None:
+            limit = setting if session.authenticated else "the limit before the password is given"
+            log.warning("client %s closed: %s %s%s", session.address, what, limit, more)
+
+    def login_failed(self, session: Session) -> None:
+        """A client has given a wrong password: the next ones of its address may have to wait."""
+        if not session.authenticated:
+            self.logins.failed(session.address, self.clock.steady_ms())
+        if (more := self.line("password")) is not None:
+            log.warning("client %s gave a wrong password or user%s", session.address, more)
 
 
 class ClientConnection:
@@ -117,12 +131,16 @@ class ClientConnection:
         self._output: list[bytes] = []
         # After it wrote the newest output, the transport is to report how much is unsent.
         self.measures_output = False
+        # Before it hands over input or runs a turn, the transport is to report it.
+        self.measures_before = False
         # -- reports of the transport
         self._output_full = False
         self._input_ended = False
         # -- state
         # No more commands are executed; the connection closes when its held replies have left.
         self._finishing = False
+        # After wrong passwords of its address, a client without the password waits until `let_in`.
+        self._login = FREE
         self._held_replies = 0
         self._held_bytes = 0
         # Steady time (ms) at which a closing connection is aborted.
@@ -134,8 +152,8 @@ class ClientConnection:
         self._share.by_session[session.session_id] = self
 
     def reject(self, text: bytes) -> None:
-        """Sends the client an error and closes the connection."""
-        self._write(b"-ERR " + text + b"\r\n")
+        """Sends the client an error, which begins with its code, and closes the connection."""
+        self._write(b"-" + text + b"\r\n")
         self.close()
 
     # -- reports of the transport
@@ -148,8 +166,9 @@ class ClientConnection:
         self._parser.feed(data)
         if not self.wants_turn:
             self._turn()
-        elif self._parser.buffered() > self._limits.query_bytes_max:
-            self._stop_reading()
+        elif self.session is not None:
+            if self._parser.buffered() > self._limits.query_bytes_of(self.session):
+                self._stop_reading()
 
     def turn(self) -> None:
         """Runs the turn that `wants_turn` requested."""
@@ -186,7 +205,15 @@ class ClientConnection:
     def unsent(self, size: int) -> None:
         """The transport holds `size` bytes of unsent output."""
         self.measures_output = False
+        self.measures_before = False
         self._measured(self._held_bytes + size)
+
+    def memory(self) -> int:
+        """Bytes of input, output and queued commands that the client holds."""
+        session = self.session
+        if session is None:
+            return 0
+        return session.query_bytes + session.output_bytes + session.transaction.queued_bytes
 
     # -- output for the transport
 
@@ -202,6 +229,9 @@ class ClientConnection:
         self.measures_output = session is not None and (
             session.output_bytes > 0 or len(data) > SMALL_OUTPUT_BYTES
         )
+        if session is not None and not session.authenticated:
+            self.measures_output = False
+            self.measures_before = True
         return data
 
     # -- executing
@@ -214,15 +244,38 @@ class ClientConnection:
         if self._finishing or session.waiting or self._output_full or too_much_held:
             self._settle()
             return
+        knew_password = session.authenticated
+        if not knew_password and self._must_wait(session):
+            self._settle()
+            return
         out: list[bytes] = []
         execution = self._share.execution
+        statistics = self._engine.statistics
+        failures = statistics.wrong_passwords
         if execution.turn(session, self._parser, out):
             self.wants_turn = True
+        if statistics.wrong_passwords > failures:
+            self._share.login_failed(session)
+        elif not knew_password and session.authenticated:
+            self._share.logins.passed(session.address)
         if execution.closes:
             self._finishing = True
         if out:
             self._send(out[0] if len(out) == 1 else b"".join(out), execution.reflects)
         self._settle()
+
+    def _must_wait(self, session: Session) -> bool:
+        """Whether the client must wait because wrong passwords came from its address."""
+        logins, now_ms = self._share.logins, self._clock.steady_ms()
+        asks = self._login != LET_IN and self._parser.buffered() > 0
+        is_delayed = asks and logins.must_wait(session.address, self, now_ms)
+        self._login = DELAYED if is_delayed else FREE
+        return is_delayed
+
+    def let_in(self) -> None:
+        """The delay is over: the next command may be executed."""
+        self._login = LET_IN
+        self._request_turn()
 
     def answer(self, reply: Reply) -> None:
         """Sends the reply of a command that had waited; the commands after it continue."""
@@ -274,11 +327,9 @@ class ClientConnection:
             return
         self._share.unsent.change(session.output_bytes, size)
         session.output_bytes = size
-        limit = self._limits.output_bytes_max
+        limit = self._limits.output_bytes_of(session)
         if 0 < limit < size:
-            if (more := self._share.line("client-output-limit")) is not None:
-                text = "client %s closed: its unsent replies exceed client-output-limit%s"
-                log.warning(text, session.address, more)
+            self._share.tell_closed(session, "its unsent replies exceed", "client-output-limit")
             self._counters.output_limit_disconnections += 1
             self.abort()
 
@@ -290,18 +341,19 @@ class ClientConnection:
         if session is None:
             return
         idle = not self.wants_turn and not self._output_full and self._held_replies == 0
+        idle = idle and self._login != DELAYED
         if self._finishing or self._input_ended:
             if self._held_replies == 0 and (self._finishing or idle or session.waiting):
                 self.close()
             return
         buffered = self._parser.buffered()
-        session.query_bytes = buffered
-        if buffered <= self._limits.query_bytes_max:
+        if buffered != session.query_bytes:
+            self._share.query_bytes += buffered - session.query_bytes
+            session.query_bytes = buffered
+        if buffered <= self._limits.query_bytes_of(session):
             self.is_reading = True
         elif idle and not session.waiting:
-            if (more := self._share.line("client-query-buffer-limit")) is not None:
-                text = "client %s closed: a request exceeds client-query-buffer-limit%s"
-                log.warning(text, session.address, more)
+            self._share.tell_closed(session, "a request exceeds", "client-query-buffer-limit")
             self._counters.query_limit_disconnections += 1
             self.close()
         else:
@@ -341,5 +393,7 @@ class ClientConnection:
         session, self.session = self.session, None
         if session is not None:
             self._share.unsent.change(session.output_bytes, 0)
+            self._share.query_bytes -= session.query_bytes
+            self._share.logins.forget(self)
             del self._share.by_session[session.session_id]
             self._engine.disconnect(session)

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
+from anabranch.region.engine.session import Session
 from anabranch.region.engine.settings import Settings
 
 # Pieces of replies that are encoded in one turn of a client.
 TURN_PIECES: Final = 8192
+# Limits of a client that has not given the password: bytes of unsent replies, and of input that is
+# not executed yet. The first is that of Redis.
+STRANGER_OUTPUT_BYTES_MAX: Final = 1 << 10
+STRANGER_QUERY_BYTES_MAX: Final = 64 << 10
+# A lower limit of the memory of all clients counts as this one, as in Redis.
+CLIENTS_BYTES_MIN: Final = 128 << 10
 
 
 class ClientLimits:
@@ -23,6 +30,8 @@ class ClientLimits:
         self.argument_bytes_max = 0
         self.query_bytes_max = 0
         self.output_bytes_max = 0
+        # Most bytes of all clients together; 0: no limit.
+        self.clients_bytes_max = 0
         # Replies wait for commits (`appendfsync always`).
         self.holds_replies = False
         self.refresh()
@@ -36,6 +45,20 @@ class ClientLimits:
             self.query_bytes_max = settings.integer("client-query-buffer-limit")
             self.output_bytes_max = settings.integer("client-output-limit")
             self.holds_replies = settings.text("appendfsync") == "always"
+            together = settings.integer("maxmemory-clients")
+            self.clients_bytes_max = max(together, CLIENTS_BYTES_MIN) if together else 0
+
+    def query_bytes_of(self, session: Session) -> int:
+        """Most bytes of input of this client that wait to be executed."""
+        if session.authenticated:
+            return self.query_bytes_max
+        return min(self.query_bytes_max, STRANGER_QUERY_BYTES_MAX)
+
+    def output_bytes_of(self, session: Session) -> int:
+        """Most bytes of unsent replies of this client; 0: no limit."""
+        if session.authenticated:
+            return self.output_bytes_max
+        return min(self.output_bytes_max or STRANGER_OUTPUT_BYTES_MAX, STRANGER_OUTPUT_BYTES_MAX)
 
 
 class ClientCounters:
@@ -50,3 +73,4 @@ class ClientCounters:
         self.query_limit_disconnections = 0
         self.output_limit_disconnections = 0
         self.idle_disconnections = 0
+        self.evicted_clients = 0

@@ -31,24 +31,24 @@ class LineLimit:
 
 
 class UnsentOutput:
-    """The bytes of replies that all clients together have not taken yet."""
+    """The bytes of replies that all clients together have not taken yet: `total`."""
 
     def __init__(self) -> None:
-        self._total = 0
+        self.total = 0
         self._most = 0
 
     def change(self, before: int, after: int) -> None:
         """Notes that the unsent bytes of one client have changed."""
-        self._total += after - before
-        self._most = max(self._most, self._total)
+        self.total += after - before
+        self._most = max(self._most, self.total)
 
     def take_fall(self) -> int:
         """Bytes that were freed since the most of a burst, once three quarters of it are gone.
 
         0 before, and again after each call that returned more.
         """
-        if self._total > self._most // 4:
+        if self.total > self._most // 4:
             return 0
-        fall = self._most - self._total
-        self._most = self._total
+        fall = self._most - self.total
+        self._most = self.total
         return fall

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
-from anabranch.region.driver.client_connection import ClientConnection, ClientShare, EngineInterface
+from anabranch.region.driver.client_connection import ClientConnection, ClientShare
 from anabranch.region.driver.client_limits import TURN_PIECES
 from anabranch.region.driver.clock import Clock
+from anabranch.region.driver.command_execution import EngineInterface
+from anabranch.region.driver.eviction import Eviction
+from anabranch.region.driver.protected_mode import DENIED, is_denied
 from anabranch.region.engine.outbox import LateReply
 from anabranch.region.engine.settings import Settings
+
+log = logging.getLogger(__name__)
 
 _HOUSEKEEPING_MS: Final = 1000
 
@@ -30,14 +36,24 @@ class Clients:
         # Connections that were changed by a call that did not come from their own transport.
         self._touched: dict[ClientConnection, None] = {}
         self._housekeeping_due_ms = 0
+        self._eviction: Final = Eviction(self._share)
 
     def connect(self, address: str, local_address: str) -> ClientConnection:
-        """Makes the connection of a new client. Above ``maxclients`` the client is rejected."""
+        """Makes the connection of a new client.
+
+        Above ``maxclients`` the client is rejected, and so are those that protected mode denies.
+        """
         connection = ClientConnection(self._share)
         counters = self._share.counters
+        if is_denied(self._settings, address):
+            counters.rejected_connections += 1
+            if (more := self._share.line("protected mode")) is not None:
+                log.warning("client %s refused: protected mode, no password%s", address, more)
+            connection.reject(DENIED)
+            return connection
         if len(self._share.by_session) >= self._settings.integer("maxclients"):
             counters.rejected_connections += 1
-            connection.reject(b"max number of clients reached")
+            connection.reject(b"ERR max number of clients reached")
             return connection
         counters.connections_received += 1
         session = self._engine.connect(address, local_address, self._clock.now_ms())
@@ -87,9 +103,19 @@ class Clients:
             self._touch(connection)
 
     def tick(self) -> None:
-        """Once a second, closes idle clients and aborts connections that take too long to close."""
+        """Lets in clients whose delay is over, and evicts those that hold too much.
+
+        Once a second, also closes idle clients and aborts connections that take too long to close.
+        """
         steady_ms = self._clock.steady_ms()
-        if steady_ms < self._housekeeping_due_ms:
+        if self._share.logins.waits():
+            for connection in self._share.logins.due(steady_ms):
+                connection.let_in()
+                self._touch(connection)
+        is_due = steady_ms >= self._housekeeping_due_ms
+        for connection in self._eviction.evict(is_due):
+            self._touch(connection)
+        if not is_due:
             return
         self._housekeeping_due_ms = steady_ms + _HOUSEKEEPING_MS
         for connection in list(self._share.closing):
@@ -137,6 +163,7 @@ class Clients:
             "client_query_buffer_limit_disconnections": counters.query_limit_disconnections,
             "client_output_buffer_limit_disconnections": counters.output_limit_disconnections,
             "idle_client_disconnections": counters.idle_disconnections,
+            "evicted_clients": counters.evicted_clients,
             "protocol_errors": counters.protocol_errors,
             "replies_awaiting_commit": len(self._share.held),
         }

@@ -1,8 +1,9 @@
 """The turns of clients: commands that were parsed are executed, and their replies encoded. Sans-IO.
 
 A turn stops early when it has lasted `TURN_MS` or produced much output, so that the pipeline of one
-client does not starve the others. Commands that are alike and follow each other are executed
-together, as a batch (`region/engine/batch.py`).
+client does not starve the others. A client that has not given the password gets one command per
+turn. Commands that are alike and follow each other are executed together, as a batch
+(`region/engine/batch.py`).
 """
 
 from __future__ import annotations
@@ -44,6 +45,19 @@ class ExecutingEngine(TimedEngine, Protocol):
     ) -> tuple[list[Reply], int]: ...
 
     def reflects(self, session: Session, reply: Reply) -> bool: ...
+
+
+class EngineInterface(ExecutingEngine, Protocol):
+    """The methods of the engine that client connections use."""
+
+    @property
+    def committed_position(self) -> int: ...
+
+    def connect(self, address: str, local_address: str, now_ms: int) -> Session: ...
+
+    def disconnect(self, session: Session) -> None: ...
+
+    def reply_position(self) -> int: ...
 
 
 class Ahead:
@@ -134,7 +148,7 @@ class CommandExecution:
         large_bytes = 0
         try:
             while True:
-                parser.authenticated = session.authenticated
+                is_known = parser.authenticated = session.authenticated
                 batch = parser.next_batch(self._ahead.most())
                 if batch is None:
                     return False
@@ -148,7 +162,7 @@ class CommandExecution:
                         return False
                     if not isinstance(reply, NoReply):
                         encode(reply, session.protocol, out)
-                        if not self.reflects:
+                        if is_known and not self.reflects:
                             self.reflects = self._engine.reflects(session, reply)
                     if isinstance(reply, bytes):
                         if len(reply) > LARGE_REPLY_BYTES:
@@ -161,6 +175,8 @@ class CommandExecution:
                 if session.closing:
                     self.closes = True
                     return False
+                if not is_known and not session.authenticated:
+                    return True
                 if until_clock <= 0:
                     until_clock = CLOCK_COMMANDS
                     now_ms = self._now_ms()

@@ -15,6 +15,7 @@ Reading order:
 - `state`: the parts of an engine, which all modules and commands share.
 - `clock`: the engine's time, one reading per step.
 - `setting`: a setting, and how a value is written.
+- `access_settings`: the settings that say who may use a region.
 - `settings`: the table of all settings, and their values.
 - `replies`: reply values and client errors.
 - `session`: the state of one client connection.
@@ -53,6 +54,8 @@ Reading order:
 - `statistics`: counters for INFO and /metrics.
 - `slow_log`: the last commands that took long.
 - `passwords`: commands without the passwords in them.
+- `access_log`: the last wrong passwords.
+- `loopback`: whether a client has connected over loopback.
 - `histogram`: counts of measured times.
 - `figures`: the table of all figures, and the health of a region.
 - `glob`: Redis glob patterns.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Optional
 
+from anabranch.region.engine.access_settings import ACCESS
 from anabranch.region.engine.setting import Setting, Value
 
 ALL: list[Setting] = [
@@ -288,15 +289,7 @@ ALL: list[Setting] = [
         "Seconds between keep-alive probes to clients; 0: none.",
         maximum=32767,
     ),
-    Setting("requirepass", "", "Password that AUTH must give; empty: none."),
-    Setting(
-        "enable-debug-command",
-        "no",
-        "Who may use DEBUG, which can stop the region for a while: nobody (no), clients that are "
-        "connected over loopback (local), or all (yes).",
-        choices=["no", "yes", "local"],
-        mutable=False,
-    ),
+    *ACCESS,
     Setting(
         "slowlog-log-slower-than",
         10_000,

@@ -294,6 +294,7 @@ class EngineState:
             self.schedule.promised_position = self.journal.next_position()
             self.schedule.commit_wanted = True
         self.statistics.slow_log.refresh(self.settings)
+        self.statistics.access_log.refresh(self.settings)
         self.keyspace.limits.max_entries = self.settings.integer("stream-node-max-entries")
         self.keyspace.limits.max_bytes = self.settings.integer("stream-node-max-bytes")
         self.keyspace.pair_limits.maxsize = self.settings.integer("stream-idmp-maxsize")

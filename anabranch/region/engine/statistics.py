@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from anabranch.crdt.effects import Effect
 from anabranch.crdt.vector import Vector
+from anabranch.region.engine.access_log import AccessLog
 from anabranch.region.engine.histogram import Histogram
 from anabranch.region.engine.replies import ErrorReply
 from anabranch.region.engine.slow_log import SlowLog
@@ -28,15 +29,17 @@ class CommandStatistics:
         self.error_replies = 0
         self.connections = 0
         self.unit_max_bytes_refused = 0
+        self.wrong_passwords = 0
         # Time by command: reading the request, executing it, encoding the reply.
         self.times: dict[bytes, Histogram] = {}
         self.slow_log = SlowLog()
+        self.access_log = AccessLog()
 
     def reset(self) -> None:
-        """CONFIG RESETSTAT. The slow log stays, as in Redis."""
-        slow_log = self.slow_log
+        """CONFIG RESETSTAT. The slow log and that of wrong passwords stay, as in Redis."""
+        slow_log, access_log = self.slow_log, self.access_log
         self.__init__()  # type: ignore[misc]
-        self.slow_log = slow_log
+        self.slow_log, self.access_log = slow_log, access_log
 
     def count_error(self, reply: ErrorReply) -> None:
         """Counts an error reply by its code."""

@@ -78,6 +78,8 @@ class ClientTransport:
         connection = self._connection
         if connection is not None:
             try:
+                if connection.measures_before:
+                    self._measure(connection)
                 connection.received(data)
                 self.perform()
                 self._server.region.stepped()
@@ -157,11 +159,18 @@ class ClientTransport:
             self._turn_planned = True
             self._server.loop.call_soon(self._turn)
 
+    def _measure(self, connection: ClientConnection) -> None:
+        """Reports how much output is unsent, before the connection executes more."""
+        if self._transport is not None:
+            connection.unsent(self._transport.get_write_buffer_size())
+
     def _turn(self) -> None:
         self._turn_planned = False
         connection = self._connection
         if connection is not None and connection.wants_turn:
             try:
+                if connection.measures_before:
+                    self._measure(connection)
                 connection.turn()
                 self.perform()
                 self._server.region.stepped()

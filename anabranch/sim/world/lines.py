@@ -117,7 +117,7 @@ class Lines:
             self._break(line)
 
     def connect(self, client: Client) -> Line:
-        connection = self._driver.connect(f"client-{client.number}", "")
+        connection = self._driver.connect(f"127.0.0.1:{client.number}", "")
         session = connection.session
         assert session is not None
         line = Line(client, connection, session)

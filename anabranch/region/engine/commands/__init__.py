@@ -26,6 +26,7 @@ Reading order:
 - `bulk_reading`: CRDT.LOGS, CRDT.SPLIT and CRDT.NODES, which analysis reads streams with.
 - `connection`: PING, HELLO, AUTH and the other commands about the connection itself.
 - `client`: CLIENT.
+- `client_line`: the line of CLIENT LIST about a connection.
 - `client_ending`: CLIENT KILL and CLIENT UNBLOCK.
 - `configuration`: CONFIG.
 - `introspection`: COMMAND.
@@ -34,5 +35,5 @@ Reading order:
 - `operating`: INFO, TIME, DEBUG and SHUTDOWN.
 - `server`: ROLE, LASTSAVE and MODULE, which tools ask a server for.
 - `slow_commands`: SLOWLOG.
-- `acl`: ACL, about the only user and the categories of commands.
+- `acl`: ACL, about the only user, the categories of commands and wrong passwords.
 """

@@ -1,4 +1,4 @@
-"""ACL: the only user, `default`, and the categories of commands.
+"""ACL: the only user, `default`, the categories of commands, and the wrong passwords.
 
 A region has no access control lists: a client that has given the password may do everything.
 """
@@ -6,16 +6,20 @@ A region has no access control lists: a client that has given the password may d
 from __future__ import annotations
 
 from hashlib import sha256
+from itertools import islice
 from typing import Final
 
-from anabranch.region.engine.commands.arguments import container, help_reply, option_error
+from anabranch.region.engine.access_log import Refusal
+from anabranch.region.engine.commands.arguments import container, help_reply, integer, option_error
 from anabranch.region.engine.commands.introspection import categories, with_subcommands
-from anabranch.region.engine.replies import CommandError, Reply, shown
+from anabranch.region.engine.replies import OK, CommandError, MapReply, Reply, shown
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command
 
 _USER: Final = b"default"
+# Entries of ACL LOG without a count, as in Redis.
+_LOG_ENTRIES: Final = 10
 
 
 def whoami(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
@@ -57,6 +61,45 @@ def _by_category(state: EngineState) -> dict[str, list[Reply]]:
     return {category: found[category] for category in sorted(found)}
 
 
+def log(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
+    """ACL LOG [count | RESET]: the wrong passwords, newest first, 10 unless `count` is given."""
+    if len(argv) > 3:
+        raise option_error(argv)
+    if len(argv) == 3 and argv[2].upper() == b"RESET":
+        state.statistics.access_log.clear()
+        return OK
+    most = max(integer(argv[2]), 0) if len(argv) == 3 else _LOG_ENTRIES
+    return [_refusal(state, one) for one in islice(state.statistics.access_log.entries, most)]
+
+
+def _refusal(state: EngineState, one: Refusal) -> Reply:
+    age_ms = max(state.clock.now_ms - one.updated_ms, 0)
+    return MapReply(
+        [
+            b"count",
+            one.count,
+            b"reason",
+            b"auth",
+            b"context",
+            b"toplevel",
+            b"object",
+            one.command,
+            b"username",
+            one.user,
+            b"age-seconds",
+            f"{age_ms / 1000:g}".encode(),
+            b"client-info",
+            one.client,
+            b"entry-id",
+            one.number,
+            b"timestamp-created",
+            one.created_ms,
+            b"timestamp-last-updated",
+            one.updated_ms,
+        ]
+    )
+
+
 def help_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """ACL HELP: describes the subcommands."""
     return help_reply(
@@ -66,6 +109,8 @@ def help_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
             "    Return the categories of commands, or the commands of one category.",
             "LIST",
             "    Return the only user, and whether it has a password, as Redis's line.",
+            "LOG [<count> | RESET]",
+            "    Show the wrong passwords that clients gave last, or forget them.",
             "USERS",
             "    Return the name of the only user.",
             "WHOAMI",
@@ -108,6 +153,17 @@ COMMANDS: Final = [
                 reply="array",
                 group="server",
                 since="6.0.0",
+            ),
+            Command(
+                "acl|log",
+                -2,
+                _ADMIN,
+                log,
+                "Shows the wrong passwords that clients gave last, or forgets them.",
+                reply="array or simple string",
+                group="server",
+                since="6.0.0",
+                syntax="[count | RESET]",
             ),
             Command(
                 "acl|users",

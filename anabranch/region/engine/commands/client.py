@@ -6,56 +6,12 @@ from typing import Final
 
 from anabranch.region.engine.commands.arguments import SYNTAX_ERROR, container, help_reply, integer
 from anabranch.region.engine.commands.client_ending import client_type, kill, unblock
+from anabranch.region.engine.commands.client_line import describe
 from anabranch.region.engine.commands.connection import check_name
 from anabranch.region.engine.replies import NO_REPLY, OK, CommandError, Reply, VerbatimText, shown
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.table import Command
-
-# Redis's types of clients. All clients of a region are normal.
-
-
-# -- showing
-
-
-def describe(state: EngineState, session: Session) -> str:
-    """A session as a line of CLIENT LIST.
-
-    Fields that only Redis can fill (file descriptor, memory) are -1 or 0.
-    """
-    flags = (
-        ("b" if session.waiting else "")
-        + ("x" if session.transaction.queued is not None else "")
-        + ("e" if session.no_evict else "")
-    )
-    flags += ("T" if session.no_touch else "") + ("c" if session.closing else "")
-    queued = -1 if session.transaction.queued is None else len(session.transaction.queued)
-    parts = [
-        f"id={session.session_id}",
-        f"addr={session.address}",
-        f"laddr={session.local_address}",
-        "fd=-1",
-        f"name={session.name.decode('latin-1')}",
-        f"age={max(0, state.clock.now_ms - session.connected_ms) // 1000}",
-        f"idle={max(0, state.clock.now_ms - session.active_ms) // 1000}",
-        f"flags={flags or 'N'}",
-        "db=0 sub=0 psub=0 ssub=0",
-        f"multi={queued}",
-        f"watch={len(session.transaction.watched)}",
-        f"qbuf={session.query_bytes}",
-        "qbuf-free=0 argv-mem=0",
-        f"multi-mem={session.transaction.queued_bytes}",
-        "rbs=0 rbp=0 obl=0 oll=0",
-        f"omem={session.output_bytes}",
-        f"tot-mem={session.query_bytes + session.output_bytes + session.transaction.queued_bytes}",
-        "events=r",
-        f"cmd={session.last_command.decode('latin-1').lower() or 'NULL'}",
-        "user=default redir=-1",
-        f"resp={session.protocol}",
-        f"lib-name={session.library_name.decode('latin-1')}",
-        f"lib-ver={session.library_version.decode('latin-1')}",
-    ]
-    return " ".join(parts)
 
 
 def id_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
@@ -141,7 +97,7 @@ def _on_or_off(text: bytes) -> bool:
 
 
 def no_evict(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """CLIENT NO-EVICT ON | OFF: sets a flag of CLIENT LIST; a region evicts no clients."""
+    """CLIENT NO-EVICT ON | OFF: whether maxmemory-clients may disconnect this client."""
     session.no_evict = _on_or_off(argv[2])
     return OK
 
@@ -171,7 +127,7 @@ def help_(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
             "LIST [TYPE (NORMAL|MASTER|REPLICA|PUBSUB)] [ID <id> [<id> ...]]",
             "    List the connections, one per line.",
             "NO-EVICT (ON|OFF)",
-            "    Accepted for compatibility; changes only CLIENT LIST.",
+            "    Whether this connection is spared above maxmemory-clients.",
             "NO-TOUCH (ON|OFF)",
             "    Accepted for compatibility; changes only CLIENT LIST.",
             "REPLY (ON|OFF|SKIP)",
@@ -302,7 +258,7 @@ COMMANDS: Final = [
                 3,
                 _ADMIN,
                 no_evict,
-                "Accepted for compatibility; changes only CLIENT LIST.",
+                "Sets whether this connection is spared above maxmemory-clients.",
                 reply="simple string",
                 group="connection",
                 since="7.0.0",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from anabranch.region.engine.commands.arguments import SYNTAX_ERROR, integer, wrong_arity
+from anabranch.region.engine.commands.client_line import describe
 from anabranch.region.engine.replies import (
     OK,
     PONG,
@@ -88,13 +89,19 @@ def _equal(given: bytes, password: bytes) -> bool:
     return difference == 0
 
 
-def _authenticate(state: EngineState, session: Session, user: bytes, password: bytes) -> None:
-    """Marks the session as authenticated, or raises `CommandError`.
+def _authenticate(
+    state: EngineState, session: Session, command: bytes, user: bytes, password: bytes
+) -> None:
+    """Marks the session as authenticated, or notes the wrong password and raises `CommandError`.
 
-    The only user is `default`. If `requirepass` is empty, any password is accepted.
+    The only user is `default`. If `requirepass` is empty, any password is accepted. `command` is
+    the name of the command as the client wrote it.
     """
     required = state.settings.text("requirepass").encode("utf-8", "surrogateescape")
     if user != b"default" or (required and not _equal(password, required)):
+        state.statistics.wrong_passwords += 1
+        line = describe(state, session).encode("latin-1")
+        state.statistics.access_log.add(command, user, line, state.clock.now_ms)
         raise CommandError(_WRONG_PASSWORD)
     session.authenticated = True
 
@@ -105,7 +112,8 @@ def auth(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
         raise CommandError(SYNTAX_ERROR)
     if len(argv) == 2 and state.settings.text("requirepass") == "":
         raise CommandError(_NO_PASSWORD_SET)
-    _authenticate(state, session, argv[1] if len(argv) == 3 else b"default", argv[-1])
+    user = argv[1] if len(argv) == 3 else b"default"
+    _authenticate(state, session, argv[0], user, argv[-1])
     return OK
 
 
@@ -136,7 +144,7 @@ def hello(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     while index < len(argv):
         option = argv[index].upper()
         if option == b"AUTH" and index + 2 < len(argv):
-            _authenticate(state, session, argv[index + 1], argv[index + 2])
+            _authenticate(state, session, argv[0], argv[index + 1], argv[index + 2])
             index += 3
         elif option == b"SETNAME" and index + 1 < len(argv):
             name = check_name(argv[index + 1], "Client names")

@@ -52,6 +52,7 @@ CLIENT_FIELDS: Final = (
     "client_query_buffer_limit_disconnections",
     "client_output_buffer_limit_disconnections",
     "idle_client_disconnections",
+    "evicted_clients",
     "protocol_errors",
     "internal_errors",
 )
@@ -225,6 +226,7 @@ def _stats(view: View) -> Lines:
         ("latest_fork_usec", "0"),
         ("unexpected_error_replies", "0"),
         field(view, "total_error_replies"),
+        field(view, "acl_access_denied_auth"),
     ]
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address
 from typing import Final
 
 from anabranch.region.engine.commands.arguments import SYNTAX_ERROR, help_reply, option_error
 from anabranch.region.engine.commands.info import info_text
+from anabranch.region.engine.loopback import is_loopback
 from anabranch.region.engine.replies import NO_REPLY, OK, CommandError, Reply, VerbatimText, shown
 from anabranch.region.engine.session import Session
 from anabranch.region.engine.state import EngineState
@@ -37,7 +37,7 @@ def time(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
 def debug(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     """DEBUG SLEEP seconds: stops the region for that time, at most `SLEEP_S_MAX` seconds."""
     allowed = state.settings.text("enable-debug-command")
-    if allowed != "yes" and (allowed == "no" or not _is_local(session)):
+    if allowed != "yes" and (allowed == "no" or not is_loopback(session.address)):
         raise CommandError(NO_DEBUG)
     subcommand = argv[1].upper()
     if subcommand == b"SLEEP" and len(argv) == 3:
@@ -48,15 +48,6 @@ def debug(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
             "DEBUG", ["SLEEP <seconds>", "    Stop the region for that time, 60 seconds at most."]
         )
     raise option_error(argv)
-
-
-def _is_local(session: Session) -> bool:
-    """Whether the client has connected over loopback."""
-    host = session.address.rpartition(":")[0].strip("[]")
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _milliseconds(text: bytes) -> int:

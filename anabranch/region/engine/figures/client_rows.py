@@ -66,21 +66,23 @@ CLIENTS: Final[list[Figure]] = [
         "rejected_connections",
         COUNTER,
         "clients",
-        "Client connections refused above maxclients.",
+        "Client connections refused above maxclients, or by protected mode.",
     ),
     Fact(
         "query_buffer_disconnections",
         "client_query_buffer_limit_disconnections",
         COUNTER,
         "clients",
-        "Clients disconnected because a request was larger than client-query-buffer-limit.",
+        "Clients disconnected because a request was larger than client-query-buffer-limit, or than"
+        " 64 KiB before they gave the password.",
     ),
     Fact(
         "output_buffer_disconnections",
         "client_output_buffer_limit_disconnections",
         COUNTER,
         "clients",
-        "Clients disconnected because their unsent replies were larger than client-output-limit.",
+        "Clients disconnected because their unsent replies were larger than client-output-limit, or"
+        " than 1 KiB before they gave the password.",
     ),
     Fact(
         "idle_disconnections",
@@ -88,6 +90,21 @@ CLIENTS: Final[list[Figure]] = [
         COUNTER,
         "clients",
         "Clients disconnected because they were idle for longer than the setting timeout.",
+    ),
+    Fact(
+        "evicted_clients",
+        "evicted_clients",
+        COUNTER,
+        "clients",
+        "Clients disconnected because all together held more than maxmemory-clients.",
+    ),
+    Number(
+        "wrong_passwords",
+        "acl_access_denied_auth",
+        COUNTER,
+        "errors",
+        "Wrong passwords of clients.",
+        lambda view: view.state.statistics.wrong_passwords,
     ),
     Fact(
         "protocol_errors", "protocol_errors", COUNTER, "clients", "Clients that broke the protocol."
