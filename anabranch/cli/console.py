@@ -5,7 +5,9 @@ This module finds the cluster, and brings the console the links as `anabranch li
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final, Optional
 
@@ -18,8 +20,11 @@ from anabranch.cli.links import Links, healed
 from anabranch.cli.ports import listen_error
 from anabranch.cluster.toxiproxy import ToxiproxyError
 from anabranch.console.links import LinkChange, LinkError, OutsideCondition
+from anabranch.console.login import VARIABLE, WrongToken, given_token
 from anabranch.log_lines import FORMATS
 from anabranch.region.option_values import Address, ConfigError, parse_address
+
+_log: Final = logging.getLogger("anabranch.console")
 
 DEFAULT_PORT: Final = 7300
 DEFAULT_LISTEN: Final = f"127.0.0.1:{DEFAULT_PORT}"
@@ -53,9 +58,27 @@ _LogFormat = Annotated[
 ]
 
 
+_TokenFile = Annotated[
+    Optional[Path],
+    typer.Option(
+        "--token-file",
+        metavar="FILE",
+        help="File with the token that opens the page, as a line."
+        f" [default: {VARIABLE}, else a new one for each browser]",
+    ),
+]
+_Url = Annotated[
+    Optional[str],
+    typer.Option(
+        "--url", metavar="URL", help="The address of the page to print. [default: that of --listen]"
+    ),
+]
+_ANY_HOST: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+
+
 def page_address(listen: Address) -> str:
     """The address of the page, for a browser on this machine."""
-    return f"http://{listen}"
+    return f"http://{Address(_ANY_HOST.get(listen.host, listen.host), listen.port)}"
 
 
 def console(
@@ -65,17 +88,21 @@ def console(
     host: _Host = None,
     allow_write: _AllowWrite = False,
     read_only: _ReadOnly = False,
+    token_file: _TokenFile = None,
+    url: _Url = None,
     password: PasswordOption = None,
     log_format: _LogFormat = "text",
 ) -> None:
     """Show regions, links and streams in the browser, live.
 
     The page explains why entries and groups are or are not there, cuts and heals links, and has a
-    command line for every region. On an address that other machines reach, it only reads unless
+    command line for every region. It opens with the token in the address that this command prints.
+    On an address that other machines reach, it only reads unless
     --allow-write is given. Ctrl-C ends it.
     """
     # Imported here: the imports take long, and the other commands do not need them.
     from anabranch.console.app import Console
+    from anabranch.console.login import Login
     from anabranch.console.regions import Place
     from anabranch.console.security import is_loopback
     from anabranch.console.server import serve
@@ -90,6 +117,10 @@ def console(
         raise UsageError(str(error)) from None
     if not listens.port:
         raise UsageError("--listen needs a port, by which the browser finds the page: 0 is none")
+    try:
+        token = given_token(token_file)
+    except WrongToken as error:
+        raise UsageError(str(error)) from None
     places = find(cluster, at, password, some_down=True)
     if not at:
         require_regions(places, password, some_down=True)
@@ -108,8 +139,19 @@ def console(
         writes,
     )
     does = "writes" if writes else "only reads"
-    greeting = f"the console is at {page_address(listens)}, and {does}; Ctrl-C ends it"
-    serve(served, listens, host or [], greeting, log_format)
+    address = (url or page_address(listens)).rstrip("/")
+    login = Login(token, address, partial(_tell_next, log_format))
+    greeting = f"the console is at {login.url} and {does}; Ctrl-C ends it"
+    serve(served, listens, host or [], login, greeting, log_format)
+
+
+def _tell_next(log_format: str, url: str) -> None:
+    """Tells the address for the next browser, as the greeting is told."""
+    text = f"a browser has opened the console; for another one: {url}"
+    if log_format == "json":
+        _log.info("%s", text)
+    else:
+        print(text, flush=True)
 
 
 class CliLinks:

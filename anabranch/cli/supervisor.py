@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from anabranch import build
@@ -22,6 +22,7 @@ from anabranch.cli.errors import CliError, GivenUp, WrongPassword
 from anabranch.cli.greeting import greeting
 from anabranch.cli.lost import is_lost
 from anabranch.cluster.processes import FIRST_START, end_all, last_lines, spawn
+from anabranch.console.login import VARIABLE, Login
 
 START_PATIENCE_S = 60.0
 STOP_PATIENCE_S = 30.0
@@ -36,10 +37,14 @@ _PR_SET_PDEATHSIG = 1
 class Process:
     """The process of one region, or the console, and its log. `name` names it in messages."""
 
-    def __init__(self, name: str, command: list[str], log: Path) -> None:
+    def __init__(
+        self, name: str, command: list[str], log: Path, variables: Mapping[str, str] | None = None
+    ) -> None:
         self.name = name
         self.command = command
         self.log = log
+        # Further variables of its environment.
+        self.variables = variables or {}
         self.popen: subprocess.Popen[bytes] | None = None
         self.started_s = 0.0
         # The next pause before a restart, and the time of the restart while one is planned.
@@ -58,7 +63,7 @@ class Process:
         self.popen = spawn(
             self.command,
             self.log,
-            build.environment(),
+            {**build.environment(), **self.variables},
             start_new_session=True,
             preexec_fn=_end_with_parent,
         )
@@ -122,11 +127,11 @@ def _end_with_parent() -> None:
 
 
 class Console(Process):
-    """The process of the console. `url` is the address of its page."""
+    """The process of the console. `login` has the token that opens its page, and the address."""
 
-    def __init__(self, url: str, command: list[str], log: Path) -> None:
-        super().__init__("the console", command, log)
-        self.url = url
+    def __init__(self, login: Login, command: list[str], log: Path) -> None:
+        super().__init__("the console", command, log, {VARIABLE: login.token})
+        self.url = login.url
 
 
 class Supervisor:

@@ -33,6 +33,7 @@ from anabranch.cli.ports import listen_error
 from anabranch.cli.serve import locked
 from anabranch.cli.supervisor import Console, RegionProcess, Supervisor
 from anabranch.cluster.processes import serve_words
+from anabranch.console.login import Login, WrongToken, given_token, new_token
 from anabranch.crdt.ids import REGION_ID_MAX
 from anabranch.plural import counted
 from anabranch.region.config import IDENTITY, load
@@ -288,7 +289,11 @@ def _console(
     # The log of a region has its name.
     is_taken = any(place.name == "console" for place in places)
     log = "console-page.log" if is_taken else "console.log"
-    return Console(page_address(listen), line, file.parent / log)
+    try:
+        token = given_token(None) or new_token()
+    except WrongToken as error:
+        raise UsageError(str(error)) from None
+    return Console(Login(token, page_address(listen)), line, file.parent / log)
 
 
 def _planned(

@@ -26,6 +26,7 @@ Reading order:
 - `pace`: how often a busy stream is looked at.
 - `live`: changes as server-sent events.
 - `security`: who may ask the console.
+- `login`: the token that opens the page, and the cookie of a browser.
 - `app`: the routes.
 - `player`: scenarios step by step.
 - `server`: the process.

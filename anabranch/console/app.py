@@ -23,6 +23,7 @@ from anabranch.console.files import PageFiles
 from anabranch.console.keys import LongKeys, keys
 from anabranch.console.links import LinkController, LinkError, Links, wanted_change
 from anabranch.console.live import Live, Wanted
+from anabranch.console.login import CLOSED_PAGE, PARAMETER
 from anabranch.console.overview import names_of
 from anabranch.console.poller import StatePoller
 from anabranch.console.regions import Place, Refused, Region, RegionDown
@@ -320,7 +321,14 @@ def create_app(console: Console, guard: Guard, extensions: Sequence[Extension] =
     page, reading, acting = PageFiles(), Reading(console), Acting(console)
 
     async def index(request: Request) -> Response:
-        return HTMLResponse(page.index(guard.token, console.allow_write))
+        login = guard.login
+        knows = login.knows(request.cookies)
+        if not knows and not login.opens(request.query_params.get(PARAMETER, "")):
+            return HTMLResponse(CLOSED_PAGE, 403)
+        answer = HTMLResponse(page.index(guard.token, console.allow_write))
+        if not knows:
+            answer.set_cookie(login.cookie_name, login.cookie, httponly=True, samesite="strict")
+        return answer
 
     async def health(request: Request) -> Response:
         return JSONResponse({"state": "serving"})

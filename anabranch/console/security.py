@@ -1,10 +1,12 @@
 """Who may ask the console: checks of Host, Origin, token and content type, and response headers.
 
 A browser runs pages of other sites beside this one, and any of them can send requests to an address
-on this machine. Three checks keep them away:
+on this machine. Other users of the machine can do so, too. Four checks keep them away:
 
 - The Host header must be a name of this console. Otherwise a page whose name an attacker lets point
   to this machine (DNS rebinding) would count as the same origin.
+- The page, and every request under ``/api``, needs a cookie, which a browser gets for the token
+  that the console prints (`Login`).
 - Every request under ``/api`` needs the token that the page holds. Another origin cannot read it.
 - A request that changes something also needs the Origin of the page itself, and the content type of
   JSON, which no form of another site can send.
@@ -18,8 +20,11 @@ import secrets
 from typing import Final
 
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
+from starlette.requests import cookie_parser
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from anabranch.console.login import Login
 
 TOKEN_HEADER: Final = "x-anabranch-token"
 API: Final = "/api/"
@@ -66,10 +71,14 @@ def _is_port(text: str) -> bool:
 
 
 class Guard:
-    """What the console lets through. `names` are the further hosts of the option ``--host``."""
+    """What the console lets through. `names` are the further hosts of the option ``--host``.
 
-    def __init__(self, listen_host: str, names: list[str]) -> None:
+    `token` is that of the page, and not that of the `login`.
+    """
+
+    def __init__(self, listen_host: str, names: list[str], login: Login | None = None) -> None:
         self.token: Final = secrets.token_urlsafe(24)
+        self.login: Final = login or Login()
         self._names: Final = {name.lower().rstrip(".") for name in (*names, listen_host)}
 
     def wrong_host(self, header: str, server_host: str) -> str:
@@ -143,5 +152,7 @@ class Guarded:
         wrong = self._guard.wrong_host(hosts[0], server[0] if server else "")
         if wrong or not scope["path"].startswith(API):
             return wrong
+        if not self._guard.login.knows(cookie_parser("; ".join(headers.getlist("cookie")))):
+            return "open the console anew, at the address with a token that it has printed"
         query = QueryParams(scope["query_string"])
         return self._guard.wrong_caller(scope["method"], headers, query)

@@ -16,6 +16,7 @@ import uvicorn
 
 from anabranch import log_lines
 from anabranch.console.app import Console, create_app
+from anabranch.console.login import Login
 from anabranch.console.player import Player
 from anabranch.console.security import Guard
 from anabranch.region.option_values import Address
@@ -61,17 +62,22 @@ def _give_way() -> None:
 
 
 def serve(
-    console: Console, listen: Address, hosts: list[str], greeting: str, log_format: str = "text"
+    console: Console,
+    listen: Address,
+    hosts: list[str],
+    login: Login,
+    greeting: str,
+    log_format: str = "text",
 ) -> None:
     """Serves until SIGINT or SIGTERM.
 
-    `hosts` are further names for the Host header. `greeting` is told once the page can be loaded:
-    printed, or with the log format ``json`` a line of the log.
+    `hosts` are further names for the Host header, `login` says who may see the page. `greeting` is
+    told once the page can be loaded: printed, or with the log format ``json`` a line of the log.
     """
     if log_format == "json":
         log_lines.configure(log_format, None)
     config = uvicorn.Config(
-        create_app(console, Guard(listen.host, hosts), [Player()]),
+        create_app(console, Guard(listen.host, hosts, login), [Player()]),
         host=listen.host,
         port=listen.port,
         log_level="warning",

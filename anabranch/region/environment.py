@@ -15,7 +15,7 @@ CONFIG_VARIABLE: Final = ENVIRONMENT_PREFIX + "CONFIG"
 
 # Variables of the build, of benchmarks and tests, and of deploy/compose.yaml.
 _OTHERS: Final = re.compile(
-    r"PURE|NO_COMPILE|OPT_LEVEL|BLOCKS|TEST_\w+|BUILD_NETWORK|CONSOLE_ACCESS|\w+_IMAGE|IMAGE"
+    r"PURE|NO_COMPILE|OPT_LEVEL|BLOCKS|TEST_\w+|BUILD_NETWORK|CONSOLE_ACCESS|CONSOLE_TOKEN|\w+_IMAGE|IMAGE"
     r"|(HTTP_)?PORT_[A-Z]+|(TOXIPROXY|CONSOLE|PROMETHEUS|GRAFANA|SPARK|SPARK_HTTP)_PORT"
 )
 # Kubernetes tells each pod of the services in its namespace. A service named anabranch or

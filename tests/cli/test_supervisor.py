@@ -14,6 +14,7 @@ import pytest
 from anabranch.cli.addresses import RegionAddress
 from anabranch.cli.errors import GivenUp
 from anabranch.cli.supervisor import Console, RegionProcess, Supervisor
+from anabranch.console.login import Login
 from tests.support.processes import eventually
 
 
@@ -100,7 +101,7 @@ def test_a_console_that_dies_is_started_again_and_ends_no_region(
     tmp_path: Path, clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:
     line = [sys.executable, "-c", "import sys; sys.exit(4)"]
-    page = Console("http://127.0.0.1:1", line, tmp_path / "console.log")
+    page = Console(Login("a" * 16, "http://127.0.0.1:1"), line, tmp_path / "console.log")
     page.start()
     eventually(lambda: page.ended() is not None, 60, "the end of the console")
     watching = Supervisor([process(tmp_path, 0)], Path("d"), None, console=page)

@@ -364,13 +364,19 @@ def test_health_and_metrics(up: Up) -> None:
 
 
 def test_the_console_runs_beside_the_regions(up: Up) -> None:
-    assert f"Watch it in the browser: http://127.0.0.1:{up.console}" in up.text()
+    told = rf"Watch it in the browser: (http://127\.0\.0\.1:{up.console}/\?token=\S+)\n"
+    found = re.search(told, up.text())
+    assert found is not None
 
     def answers() -> bool:
-        with urllib.request.urlopen(f"http://127.0.0.1:{up.console}/", timeout=5) as answer:
+        with urllib.request.urlopen(found[1], timeout=5) as answer:
             return "anabranch console" in answer.read().decode()
 
     eventually(answers, 30, "the page of the console")
+    # The address opens further browsers, and nothing else does.
+    assert answers()
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        urllib.request.urlopen(f"http://127.0.0.1:{up.console}/", timeout=5)
 
 
 def test_a_taken_port_of_the_console_stops_no_region(tmp_path: Path) -> None:

@@ -65,14 +65,19 @@ def test_the_console_shows_all_regions_and_cuts_links_at_toxiproxy(cluster: Proj
     cluster.await_healthy("console")
     url = f"http://127.0.0.1:{cluster.environment['ANABRANCH_CONSOLE_PORT']}"
 
+    opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    log = cluster.engine.run("logs", cluster.container("console"))
+    path = re.findall(r"the console is at \S+?(/\?token=\S+)", log)[-1]
+    opener.open(url + path, timeout=30).close()
+
     def asked(name: str, body: dict[str, Any] | None = None) -> Any:
-        with urllib.request.urlopen(url, timeout=30) as answer:
+        with opener.open(url, timeout=30) as answer:
             found = re.search(r'name="token" content="([\w-]+)"', answer.read().decode())
         assert found is not None
         headers = {"x-anabranch-token": found[1], "origin": url, "content-type": "application/json"}
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{url}/api/{name}", data, headers)
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with opener.open(request, timeout=30) as answer:
             return json.load(answer)
 
     def cut() -> list[tuple[str, str]]:

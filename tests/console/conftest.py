@@ -12,12 +12,16 @@ import pytest
 from anabranch import build
 from anabranch.cluster.ports import free_ports
 from anabranch.cluster.processes import end, spawn
+from anabranch.console import login
 from tests.console.browsing import LAPTOP, PATIENCE_MS, Open
 from tests.support.cluster import LiveCluster, child_env
 from tests.support.processes import eventually
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
+
+# It opens the page of every console that is a process here.
+TOKEN = "a-token-for-tests-of-the-console"
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
@@ -49,7 +53,8 @@ class ConsoleProcess:
     def start(self) -> None:
         """Starts the process, and waits until it serves."""
         self.log.unlink(missing_ok=True)
-        self.process = spawn(self._line, self.log, child_env())
+        environment = {**child_env(), login.VARIABLE: TOKEN}
+        self.process = spawn(self._line, self.log, environment)
         eventually(self._answers, 60, f"the console (its log: {self.log})")
 
     def _answers(self) -> bool:
@@ -116,7 +121,7 @@ def open_page(browser: Browser, console: ConsoleProcess, cluster: LiveCluster) -
         page.set_default_timeout(PATIENCE_MS)
         page.on("console", lambda one: note(one.text) if one.type == "error" else None)
         page.on("pageerror", lambda error: note(str(error)))
-        page.goto(f"{url}/#{key}")
+        page.goto(f"{url}/?token={TOKEN}#{key}")
         page.wait_for_selector('#live[data-state="live"]')
         page.wait_for_selector(".card")
         pages.append(context)

@@ -10,6 +10,7 @@ from starlette.testclient import TestClient
 
 from anabranch.console.app import Console, create_app
 from anabranch.console.links import LinkChange, OutsideCondition
+from anabranch.console.login import Login
 from anabranch.console.player import Player
 from anabranch.console.regions import Place
 from anabranch.console.security import Guard
@@ -35,7 +36,7 @@ class FakeLinks:
 
 
 class Page:
-    """A page of the console: a client with the page's token and origin."""
+    """A page of the console: a client with the cookie, and the page's token and origin."""
 
     def __init__(self, client: TestClient, guard: Guard, links: FakeLinks) -> None:
         self.client = client
@@ -78,10 +79,12 @@ def opened(
     allow_write: bool = True,
     listen_host: str = "127.0.0.1",
     names: tuple[str, ...] = (),
+    login: Login | None = None,
 ) -> Iterator[Page]:
     """A console over regions at these addresses, and a page of it."""
     links = FakeLinks()
-    guard = Guard(listen_host, list(names))
+    guard = Guard(listen_host, list(names), login)
     console = Console(places(addresses), password, links, allow_write)
     with TestClient(create_app(console, guard, [Player()]), base_url=ORIGIN) as client:
+        client.cookies.set(guard.login.cookie_name, guard.login.cookie)
         yield Page(client, guard, links)

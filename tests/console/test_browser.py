@@ -487,7 +487,10 @@ def test_a_key_that_is_chosen_once_more_stays_on_the_page(open_page: Open) -> No
 
 
 def test_a_page_reconnects(open_page: Open, cluster: LiveCluster, tmp_path: Path) -> None:
-    """A console that was started again has another token, and the page goes on by itself."""
+    """A console that was started again has another token for its page, which goes on by itself.
+
+    The token that opens the page is the same, as that of `anabranch up` is, so the cookie is good.
+    """
     one = ConsoleProcess(cluster, tmp_path / "one.log")
     try:
         page = open_page(one.url, tolerates="Failed to load resource")

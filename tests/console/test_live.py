@@ -22,7 +22,7 @@ from anabranch.console.live import Wanted
 from anabranch.console.poller import StatePoller, Watcher
 from anabranch.console.regions import Line, RegionDown
 from anabranch.console.stream import Window
-from tests.console.conftest import ConsoleProcess
+from tests.console.conftest import TOKEN, ConsoleProcess
 from tests.console.support import FakeLinks, places
 from tests.support.cluster import LiveCluster
 
@@ -315,12 +315,11 @@ async def test_a_watcher_that_never_reads_costs_one_flag(cluster: LiveCluster) -
 def test_the_process_ends_while_pages_watch(cluster: LiveCluster, tmp_path: Path) -> None:
     one = ConsoleProcess(cluster, tmp_path / "console.log")
     try:
-        with urllib.request.urlopen(one.url, timeout=10) as answer:
+        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        with opener.open(f"{one.url}/?token={TOKEN}", timeout=10) as answer:
             found = re.search(r'name="token" content="([\w-]+)"', answer.read().decode())
         assert found is not None
-        with urllib.request.urlopen(
-            f"{one.url}/api/live?key=k&token={found[1]}", timeout=30
-        ) as events:
+        with opener.open(f"{one.url}/api/live?key=k&token={found[1]}", timeout=30) as events:
             assert events.readline() == b"event: overview\n"
             one.process.terminate()
             assert one.process.wait(20) == -signal.SIGTERM

@@ -11,6 +11,7 @@ import pytest
 from anabranch import build
 from anabranch.cluster.ports import free_ports
 from anabranch.console.commands import CommandTable
+from anabranch.console.login import VARIABLE, Login, WrongToken, given_token
 from anabranch.console.regions import text
 from anabranch.console.security import HEADERS, Guard, host_of, is_loopback
 from anabranch.region.engine import registry
@@ -264,3 +265,70 @@ def test_a_file_that_the_browser_has_is_not_sent_again(page: Page) -> None:
     assert first.status_code == 200 and again.status_code == 304 and again.content == b""
     style = page.client.get("/page/style.css")
     assert "--ground" in style.text and ".river-table" in style.text and "#tabs" in style.text
+
+
+# -- the token that opens the page
+
+
+def test_t14_whoever_opens_the_page_needs_the_token(page: Page) -> None:
+    """The page gave its token to every user of the machine, and with it the stored password."""
+    page.client.cookies.clear()
+    for query in ("", "?token=", "?token=wrong", f"?token={page.guard.token}"):
+        answer = page.client.get("/" + query)
+        assert answer.status_code == 403 and "set-cookie" not in answer.headers
+        assert page.guard.token not in answer.text
+        assert "docker compose -f deploy/compose.yaml logs console" in answer.text
+    for name in READS:
+        answer = page.client.get(f"/api/{name}", params={"key": "k"}, headers=page.headers)
+        assert answer.status_code == 403 and "with a token" in answer.json()["error"]
+    for name in ACTS:
+        status, body = page.post(name, **BODIES[name])
+        assert status == 403 and "with a token" in body["error"]
+    wrong = {**page.headers, "cookie": f"{page.guard.login.cookie_name}=wrong"}
+    assert page.client.get("/api/overview", headers=wrong).status_code == 403
+    assert page.client.get("/health").status_code == 200
+    page.client.cookies.set(page.guard.login.cookie_name, page.guard.login.cookie)
+
+
+def test_t14_the_token_is_exchanged_for_a_cookie_once() -> None:
+    told: list[str] = []
+    login = Login(None, "http://127.0.0.1:7300", told.append)
+    with opened({"us": "127.0.0.1:1"}, login=login) as page:
+        page.client.cookies.clear()
+        first = login.url.removeprefix("http://127.0.0.1:7300")
+        answer = page.client.get(first)
+        assert answer.status_code == 200 and page.guard.token in answer.text
+        cookie = answer.headers["set-cookie"]
+        assert "HttpOnly" in cookie and "SameSite=strict" in cookie and "Path=/" in cookie
+        assert login.token not in cookie and first.partition("=")[2] not in cookie
+        # The browser has the cookie from now on.
+        assert page.client.get("/").status_code == 200
+        assert page.client.get("/api/log", headers=page.headers).status_code == 400
+        page.client.cookies.clear()
+        assert page.client.get(first).status_code == 403, "the token is used up"
+        assert told == [login.url]
+        assert page.client.get(told[0].removeprefix("http://127.0.0.1:7300")).status_code == 200
+
+
+def test_t14_a_given_token_opens_every_browser() -> None:
+    login = Login("a" * 20)
+    assert login.opens("a" * 20) and login.opens("a" * 20) and not login.opens("ä" * 20)
+    again, other = Login("a" * 20), Login()
+    assert login.knows({again.cookie_name: again.cookie}), "after another start with this token"
+    assert not login.knows({other.cookie_name: other.cookie})
+    assert login.cookie_name != other.cookie_name
+
+
+def test_t14_a_given_token_is_a_long_word(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("abcdefghijklmnop-_9\nsecond line\n")
+    assert given_token(file, {}) == "abcdefghijklmnop-_9"
+    assert given_token(None, {}) is None
+    assert given_token(None, {VARIABLE: ""}) is None
+    assert given_token(None, {VARIABLE: "x" * 16}) == "x" * 16
+    for wrong, reason in (("x" * 15, "16 char"), ("x" * 16 + "&", "letters"), ("", "letters")):
+        file.write_text(wrong)
+        with pytest.raises(WrongToken, match=reason):
+            given_token(file, {})
+    with pytest.raises(WrongToken, match="cannot read"):
+        given_token(tmp_path / "missing", {})

@@ -115,7 +115,11 @@ def test_the_console_reaches_all_of_the_cluster() -> None:
     assert table["toxiproxy"] == {"api": "toxiproxy:8474"}
     assert published(service) == {DEFAULT_PORT: DEFAULT_LISTEN}
     assert f"--listen=0.0.0.0:{DEFAULT_PORT}" in service["command"]
-    assert service["environment"] == {"ANABRANCH_HTTP": f"0.0.0.0:{DEFAULT_PORT}"}
+    assert f"--url=http://{DEFAULT_LISTEN}" in service["command"]
+    assert service["environment"] == {
+        "ANABRANCH_HTTP": f"0.0.0.0:{DEFAULT_PORT}",
+        "ANABRANCH_CONSOLE_TOKEN": "",
+    }
 
 
 def test_containers_of_regions_are_locked_down() -> None:

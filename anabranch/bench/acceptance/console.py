@@ -25,11 +25,13 @@ from anabranch.cluster.client import RespClient
 from anabranch.cluster.ports import HOST
 from anabranch.cluster.processes import end
 from anabranch.cluster.regions import ProcessCluster
+from anabranch.console.login import VARIABLE
 
 PAINT_LIMIT_MS = 1000.0
 UPDATE_LIMIT_MS = 200.0
 IDLE_S = 10.0
 CONSOLE_PORT = 17390
+TOKEN = "a-token-for-measuring-the-console"
 _BATCH = 1000
 _PAGES = 5
 # Notes when each entry was first on the page, and when it was first struck through.
@@ -61,7 +63,9 @@ def console(cluster: ProcessCluster) -> Iterator[subprocess.Popen[bytes]]:
     line = [*build.command(), "console", "--listen", f"{HOST}:{CONSOLE_PORT}"]
     for region in cluster.regions.values():
         line += ["--at", region.address]
-    process = subprocess.Popen(line, stdout=subprocess.DEVNULL, env=build.environment())
+    process = subprocess.Popen(
+        line, stdout=subprocess.DEVNULL, env={**build.environment(), VARIABLE: TOKEN}
+    )
     try:
         wait_for(_answers, "the console")
         yield process
@@ -84,7 +88,7 @@ def paints(figures: Figures, browser: Any, key: str, limit_ms: float | None) -> 
     for _ in range(_PAGES):
         context = browser.new_context(viewport={"width": 1440, "height": 900})
         page = context.new_page()
-        page.goto(f"http://{HOST}:{CONSOLE_PORT}/#{key}")
+        page.goto(f"http://{HOST}:{CONSOLE_PORT}/?token={TOKEN}#{key}")
         page.wait_for_selector("td.river.present")
         found.append(
             page.evaluate(
@@ -103,7 +107,7 @@ def updates(
     """Times from a command to the page, in the view of the region itself and of another one."""
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     page = context.new_page()
-    page.goto(f"http://{HOST}:{CONSOLE_PORT}/#{key}")
+    page.goto(f"http://{HOST}:{CONSOLE_PORT}/?token={TOKEN}#{key}")
     page.wait_for_selector("td.river.present")
     page.wait_for_timeout(2000)
     page.evaluate(_OBSERVE)
@@ -149,7 +153,7 @@ def idle(figures: Figures, browser: Any, pids: dict[str, int], key: str, idle_s:
         context = browser.new_context()
         page = context.new_page()
         if is_watched:
-            page.goto(f"http://{HOST}:{CONSOLE_PORT}/#{key}")
+            page.goto(f"http://{HOST}:{CONSOLE_PORT}/?token={TOKEN}#{key}")
             page.wait_for_selector("td.river.present")
             page.wait_for_timeout(3000)
         before = {process: cpu_s(pid) for process, pid in pids.items()}

@@ -30,7 +30,7 @@ from statistics import geometric_mean, mean, median, stdev
 from typing import NamedTuple
 from urllib.parse import urlencode
 
-from anabranch.bench.acceptance.console import CONSOLE_PORT, console
+from anabranch.bench.acceptance.console import CONSOLE_PORT, TOKEN, console
 from anabranch.bench.harness import (
     Figures,
     await_saved,
@@ -86,9 +86,11 @@ class Watching:
         self._region = region
         self._explain_s = explain_s
         self._stop = threading.Event()
-        self._token = ""
+        self._token = self._cookie = ""
         page = self._connect()
-        found = re.search('name="token" content="([^"]+)"', self._get(page, "/").decode())
+        answer = self._answer(page, "/", token=TOKEN)
+        self._cookie = (answer.getheader("set-cookie") or "").partition(";")[0]
+        found = re.search('name="token" content="([^"]+)"', answer.read().decode())
         page.close()
         assert found is not None, "the page holds no token"
         self._token = found[1]
@@ -120,7 +122,7 @@ class Watching:
     def _answer(
         self, connection: http.client.HTTPConnection, path: str, **parameters: str
     ) -> http.client.HTTPResponse:
-        headers = {"x-anabranch-token": self._token}
+        headers = {"x-anabranch-token": self._token, "cookie": self._cookie}
         connection.request("GET", f"{path}?{urlencode(parameters)}", headers=headers)
         answer = connection.getresponse()
         if answer.status != 200:

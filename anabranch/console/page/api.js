@@ -34,7 +34,13 @@ export function imageUrl(name, parameters) {
   return `/api/${name}?${new URLSearchParams({ ...clean(parameters), token: meta.content })}`;
 }
 
-// After a restart the server has another token, which a fresh copy of the page tells.
+// The token that opened the page is of no use any more, and must not be copied with the address.
+export function hideToken() {
+  if (location.search) history.replaceState(null, "", location.pathname + location.hash);
+}
+
+// After a restart the server has another token, which a fresh copy of the page tells. A server that
+// does not know this browser tells none, and refuses its requests with what to do.
 export async function renewToken() {
   const response = await fetch("/", { cache: "no-store" });
   const found = /<meta name="token" content="([\w-]+)">/.exec(await response.text());

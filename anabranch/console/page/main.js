@@ -1,6 +1,6 @@
 // Starts the parts of the page. A part that follows is registered here, too (see panels.js).
 
-import { canWrite } from "./api.js";
+import { canWrite, hideToken } from "./api.js";
 import { counted, find } from "./dom.js";
 import { on, state } from "./store.js";
 import * as banner from "./banner.js";
@@ -46,6 +46,7 @@ function header() {
     `${overview.cluster || "cluster"} · ${up} of ${counted(total, "region")} answer · ${same}`;
 }
 
+hideToken();
 theme.start();
 narrow.start();
 panels.start();
