@@ -134,6 +134,34 @@ async def test_what_is_refused(region: Region, request_bytes: bytes, expected: i
     assert status == expected
 
 
+async def test_t13_idle_connections_leave_a_place_to_probes(
+    region: Region, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """70 idle connections blinded /health for as long as they were opened again."""
+    monkeypatch.setattr(http, "REQUEST_PATIENCE_S", 600)
+    idle = [await asyncio.open_connection("127.0.0.1", region.port) for _ in range(500)]
+    for _ in range(3):
+        async with asyncio.timeout(60):
+            assert (await ask(region, b"GET /health HTTP/1.1\r\n\r\n"))[0] == 200
+    # The oldest ones gave their places away.
+    closed = await asyncio.gather(*(reader.read() for reader, _ in idle[:400]))
+    assert closed == [b""] * 400
+    for _, writer in idle:
+        writer.close()
+
+
+async def test_t13_the_host_with_the_most_connections_gives_a_place(region: Region) -> None:
+    """A flood from one host ends no connection of another one."""
+    flood = [await asyncio.open_connection("127.0.0.1", region.port) for _ in range(100)]
+    slow = asyncio.open_connection("127.0.0.1", region.port, local_addr=("127.0.0.2", 0))
+    reader, writer = await slow
+    flood += [await asyncio.open_connection("127.0.0.1", region.port) for _ in range(100)]
+    writer.write(b"GET /health HTTP/1.1\r\n\r\n")
+    assert (await reader.read()).startswith(b"HTTP/1.1 200 OK")
+    for _, one in (*flood, (reader, writer)):
+        one.close()
+
+
 async def test_the_slow_and_the_many_are_dropped(
     region: Region, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,14 +4,17 @@
 region has what the others have.
 
 It answers one GET or HEAD request per connection, then closes. Requests are bounded to 8 KiB of
-head and 5 seconds, on at most 64 connections at once. Requests and connections above these bounds
-are refused or dropped, so that HTTP clients cannot exhaust the region's memory.
+head and 5 seconds, on at most 64 connections at once, so that HTTP clients cannot exhaust the
+region's memory. A further connection takes the place of another one: of the addresses with the most
+connections, the one that has been open for the longest time is closed. So connections that send
+nothing do not keep a probe from its answer, neither their own machine's nor another one's.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, Optional, TypeAlias
 from urllib.parse import parse_qs
@@ -74,7 +77,8 @@ class HttpServer:
         self._health = health
         self._ready = ready
         self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        # The open connections, the oldest first, with the host of each.
+        self._tasks: dict[asyncio.Task[None], str] = {}
 
     async def start(self, host: str, port: int) -> int:
         """Listens, and returns the port; port 0 lets the system choose. OSError if it fails."""
@@ -94,18 +98,28 @@ class HttpServer:
         task = asyncio.current_task()
         assert task is not None
         if len(self._tasks) >= CONNECTIONS_MAX:
-            writer.close()
-            return
-        self._tasks.add(task)
+            self._make_room()
+        name = writer.get_extra_info("peername")
+        self._tasks[task] = str(name[0]) if name else ""
         try:
             async with asyncio.timeout(REQUEST_PATIENCE_S):
                 writer.write(await self._answer(reader))
                 await writer.drain()
         except (TimeoutError, ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass  # The client is gone or too slow: it gets no answer.
+            # The client is gone or too slow, or gave its place away: it gets no answer, and what
+            # it has not read is dropped.
+            writer.transport.abort()
         finally:
-            self._tasks.discard(task)
+            self._tasks.pop(task, None)
             writer.close()
+
+    def _make_room(self) -> None:
+        """Ends the oldest connection of the host that has the most of them."""
+        counts = Counter(self._tasks.values())
+        busiest = max(counts.values())
+        oldest = next(task for task, host in self._tasks.items() if counts[host] == busiest)
+        del self._tasks[oldest]
+        oldest.cancel()
 
     async def _answer(self, reader: asyncio.StreamReader) -> bytes:
         try:
