@@ -10,6 +10,7 @@ Reading order:
 - `http`: the HTTP server of /metrics, /health and /ready.
 - `database`: what a region asks of SQLite.
 - `sql_errors`: what a failure of SQLite means to a region.
+- `sql_safety`: connections to files that may come from somebody else.
 - `sql_thread`: the connection that writes, with a thread of its own.
 - `sql_connections`: the connections that the database needs, and those to real files.
 - `log_answers`: answers to questions about the log on disk.

@@ -29,6 +29,7 @@ from anabranch.region.live.data_files import (
 )
 from anabranch.region.live.database import FILE_NAME, Database
 from anabranch.region.live.sql_errors import cannot_write
+from anabranch.region.live.sql_safety import defend, refusal, strange_schema
 from anabranch.region.live.starting import replay_limits, stored_members
 from anabranch.region.storage import loading, schema
 from anabranch.region.storage.schema import IDENTITY_ROWS
@@ -89,6 +90,14 @@ async def inspect(directory: Path) -> Inspection:
     """
     path = database_file(directory)
     inspection = Inspection()
+    try:
+        with closing(sqlite3.connect(read_only_uri(path), uri=True)) as connection:
+            defend(connection)
+            if found := strange_schema(connection):
+                inspection.find(refusal(path, found))
+                return inspection
+    except sqlite3.Error:
+        pass  # The database says below what is wrong.
     files = DataFiles(path)
     wal_damage = files.wal_damage()
     database = Database(directory)

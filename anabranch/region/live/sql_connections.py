@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import aiosqlite
 
 from anabranch.region.live.data_files import read_only_uri
+from anabranch.region.live.sql_safety import PRAGMAS
 from anabranch.region.live.sql_thread import Done, Group, SqlThread
 
 
@@ -46,4 +47,11 @@ class LiveConnector:
         return connection
 
     async def reader(self, path: Path) -> SqlReader:
-        return await aiosqlite.connect(read_only_uri(path), uri=True, isolation_level=None)
+        connection = await aiosqlite.connect(read_only_uri(path), uri=True, isolation_level=None)
+        try:
+            for pragma in PRAGMAS:
+                await connection.execute_fetchall(pragma)
+        except BaseException:
+            await connection.close()
+            raise
+        return connection

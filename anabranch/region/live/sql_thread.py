@@ -17,6 +17,8 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any, Final, Optional, Protocol
 
+from anabranch.region.live.sql_safety import defend
+
 Group = tuple[str, Sequence[tuple[object, ...]]]
 """A statement, and the parameters of each time that it runs."""
 
@@ -82,6 +84,7 @@ class SqlThread:
 
         def connect() -> None:
             self._plain = sqlite3.connect(database, isolation_level=None)
+            defend(self._plain)
 
         try:
             await self._ask(connect)

@@ -15,6 +15,7 @@ from typing import Final, Optional
 from anabranch.region.engine.errors import Damaged, StorageError
 from anabranch.region.live.data_files import MARK_NAME, read_only_uri
 from anabranch.region.live.database import FILE_NAME
+from anabranch.region.live.sql_safety import defend, refusal, strange_schema
 from anabranch.region.option_values import ConfigError, parse_members
 from anabranch.region.storage.schema import IDENTITY_ROWS
 
@@ -35,7 +36,8 @@ def read_identity(directory: Path) -> Optional[StoredIdentity]:
 
     Raises:
         StorageError: The database cannot be read, or is not that of a region.
-        Damaged: It was one, as the mark beside it shows, and cannot be read.
+        Damaged: It was one, as the mark beside it shows, and cannot be read; or its schema has what
+            no region makes.
     """
     path = directory / FILE_NAME
     if not path.exists():
@@ -50,12 +52,15 @@ def read_identity(directory: Path) -> Optional[StoredIdentity]:
             if "meta" not in tables:
                 raise Damaged(f"{path} is damaged: it has no table meta")
             rows = dict(connection.execute("SELECT name, value FROM meta"))
+            found = strange_schema(connection) if "log" in tables else ""
     except sqlite3.Error as error:
         if (directory / MARK_NAME).exists():
             raise Damaged(f"{path} is damaged: {error}") from error
         if "no such column" in str(error) or "not a database" in str(error):
             raise StorageError(_foreign(path, str(error))) from error
         raise StorageError(f"cannot read {path}: {error}") from error
+    if found and (not rows or "schema" in rows):
+        raise Damaged(refusal(path, found))
     if not rows and "log" in tables:
         return None  # The first start ended between its two transactions.
     try:
@@ -91,6 +96,7 @@ def _opened(path: Path) -> sqlite3.Connection:
     uri = read_only_uri(path) + ("&immutable=1" if is_whole else "")
     connection = sqlite3.connect(uri, uri=True)
     try:
+        defend(connection)
         connection.execute("PRAGMA schema_version")
     except sqlite3.Error:
         connection.close()

@@ -6,6 +6,7 @@ Reading order:
 
 - `sums`: checksums of rows.
 - `schema`: the tables, and their version.
+- `schema_check`: what a database has that no region makes.
 - `log`: the effect log as rows.
 - `key_index`: the index of the log by key.
 - `history`: questions about the rows that change a key.
