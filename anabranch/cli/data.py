@@ -19,6 +19,7 @@ from anabranch.cli.terminal import Progress
 from anabranch.region.engine.errors import StorageError
 from anabranch.region.live import inspection
 from anabranch.region.live.damaged_log import Salvaged
+from anabranch.region.live.file_modes import private_files
 from anabranch.region.live.inspection import Inspection
 from anabranch.region.live.stored_identity import read_identity
 
@@ -98,7 +99,8 @@ def backup(
     progress = Progress(f"copying {region}") if sys.stderr.isatty() else None
     try:
         tell = None if progress is None else progress.tell
-        found = asyncio.run(inspection.back_up(_existing(directory), file, tell))
+        with private_files():
+            found = asyncio.run(inspection.back_up(_existing(directory), file, tell))
     except inspection.TargetExists as error:
         raise UsageError(str(error)) from None
     except StorageError as error:

@@ -22,6 +22,7 @@ from anabranch.cli.addresses import (
 from anabranch.cli.client import RegionClient
 from anabranch.cli.errors import CliError, UsageError
 from anabranch.cli.lost import lost_regions
+from anabranch.region.live.file_modes import private_files
 from anabranch.region.resp.request import command
 
 PAGE_ENTRIES = 1000
@@ -87,7 +88,9 @@ def _output(file: Path) -> Iterator[IO[bytes]]:
         return
     fresh = file.with_name(f"{file.name}.partial")
     try:
-        with fresh.open("wb") as out:
+        with private_files():
+            out = fresh.open("wb")
+        with out:
             yield out
             out.flush()
             os.fsync(out.fileno())

@@ -24,6 +24,7 @@ from anabranch.region.config import ALIASES, FLAGS, IDENTITY, RegionConfig, load
 from anabranch.region.engine import settings
 from anabranch.region.engine.setting import Setting
 from anabranch.region.live import open_files
+from anabranch.region.live.file_modes import private_files, wider
 from anabranch.region.option_values import ConfigError
 
 LOCK_NAME = "region.lock"
@@ -122,6 +123,8 @@ def serve(**options: Any) -> None:
     try:
         place = f"{config.name} for clients on {config.resp} and other regions on {config.sync}"
         with locked(config.data, place=place):
+            if open_to_others := wider(config.data):
+                logging.getLogger("anabranch").warning(open_to_others)
             _check_ports(config)
             _run(config)
     except CliError as error:
@@ -146,8 +149,14 @@ def locked(
     """Locks the data directory for this process; CliError if another process holds the lock.
 
     `place` says what this process is and where it listens; the error of the other process has both.
-    The operating system releases the lock however the process ends.
+    The operating system releases the lock however the process ends. Files that the process makes
+    meanwhile are its user's alone.
     """
+    with private_files():
+        yield from _locked(data, lock_name, holder, place)
+
+
+def _locked(data: Path, lock_name: str, holder: str, place: str) -> Iterator[None]:
     try:
         data.mkdir(parents=True, exist_ok=True)
         # Without a buffer: what could not be written would be tried once more at the end.

@@ -543,3 +543,15 @@ def test_data_survives_a_restart_of_all(tmp_path: Path) -> None:
         assert tomllib.loads(file.read_text())["toxiproxy"] == {"api": "127.0.0.1:9"}
     finally:
         end(again.process, 40)
+
+
+def test_t17_all_that_up_writes_is_its_user_s_alone(tmp_path: Path) -> None:
+    one = Up(tmp_path, "--regions", "us")
+    try:
+        one.ready()
+        made = [tmp_path / "anabranch-data", *(tmp_path / "anabranch-data").rglob("*")]
+        assert {"cluster.toml", "us.log", "console.log", "region.sqlite"} <= {p.name for p in made}
+        assert [str(path) for path in made if path.stat().st_mode & 0o077] == []
+        assert "other users" not in (tmp_path / "anabranch-data" / "us.log").read_text()
+    finally:
+        end(one.process)

@@ -118,7 +118,7 @@ class DataFiles:
         """
         try:
             if self._file is None:
-                self._file = os.open(self._mark, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                self._file = os.open(self._mark, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             digits = b"%020d" % position
             os.pwrite(self._file, digits + b" " + _check(digits) + b"\n", 0)
         except OSError:
