@@ -8,6 +8,9 @@ import sys
 def main() -> None:
     """Runs the command; Ctrl-C ends it with code 130, also while its modules are imported."""
     try:
+        from anabranch.hidden_arguments import hide
+
+        hide()
         from anabranch.cli.main import main as run
     except KeyboardInterrupt:
         sys.exit(130)

@@ -24,7 +24,7 @@ sys.path.append(str(DOCS.parent))
 
 from anabranch.pipeline.options import OPTIONS  # noqa: E402
 from anabranch.pipeline.sink_options import SINK_OPTIONS  # noqa: E402
-from anabranch.region.config import ALIASES, IDENTITY  # noqa: E402
+from anabranch.region.config import ALIASES, IDENTITY, PASSWORD_FILE, PASSWORD_FILE_TEXT  # noqa: E402
 from anabranch.region.engine import registry, settings  # noqa: E402
 from anabranch.region.engine.figures.figure import Figure  # noqa: E402
 from anabranch.region.engine.figures.table import TOPICS  # noqa: E402
@@ -96,6 +96,8 @@ def settings_page() -> str:
         "environment, `ANABRANCH_PEER` takes all peers, separated by commas.",
         "",
         "## Behaviour of a region",
+        "",
+        f"`{PASSWORD_FILE}` is no setting, but sets one. {PASSWORD_FILE_TEXT}",
         "",
         *(
             f"`{alias}` is short for `{name}` everywhere but in CONFIG GET and CONFIG SET."

@@ -1,8 +1,9 @@
 """The password of the regions, from the options, the environment, or the configuration of `up`.
 
 The first source that has a password counts: ``--password`` or ``--password-file``, then
-``REDISCLI_AUTH`` (which redis-cli reads, too), then ``ANABRANCH_REQUIREPASS``, then `requirepass`
-in the configuration file that `cluster.toml` names.
+``REDISCLI_AUTH`` (which redis-cli reads, too), then ``ANABRANCH_REQUIREPASS``, then the file that
+``ANABRANCH_REQUIREPASS_FILE`` names, then `requirepass` or `requirepass-file` in the configuration
+file that `cluster.toml` names.
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ import typer
 from anabranch.cli.addresses import config_file
 from anabranch.cli.errors import CliError, UsageError
 from anabranch.cli.signatures import as_command, option, own_options
-from anabranch.region.config import read_file
+from anabranch.region.config import PASSWORD_FILE, read_file
+from anabranch.region.environment import variable_of
 from anabranch.region.option_values import ConfigError
+from anabranch.region.password_file import password_in
 
 VARIABLES: Final = ("REDISCLI_AUTH", "ANABRANCH_REQUIREPASS")
+FILE_VARIABLE: Final = variable_of(PASSWORD_FILE)
 
 _FileOption = Annotated[
     Optional[Path],
@@ -30,27 +34,26 @@ _FileOption = Annotated[
 ]
 
 
-def from_file(path: Path) -> str:
+def from_file(path: Path, where: str = "--password-file") -> str:
     """The first line of a file; UsageError if the file cannot be read or the line is empty."""
     try:
-        text = path.read_bytes().decode("utf-8", "surrogateescape")
-    except OSError as error:
-        raise UsageError(f"--password-file: cannot read {path}: {error.strerror}") from None
-    password = text.partition("\n")[0].removesuffix("\r")
-    if not password:
-        raise UsageError(f"--password-file: the first line of {path} is empty, not a password")
-    return password
+        return password_in(path, where)
+    except ConfigError as error:
+        raise UsageError(str(error)) from None
 
 
 def from_config(path: Path) -> str | None:
-    """`requirepass` of a configuration file; None if it has none or cannot be read.
+    """The password of a configuration file; None if it has none or cannot be read.
 
     A region that asks for a password then says so itself.
     """
     try:
-        found = read_file(path).get("requirepass")
+        options = read_file(path)
+        if PASSWORD_FILE in options:
+            return password_in(Path(str(options[PASSWORD_FILE].value)), PASSWORD_FILE)
     except ConfigError:
         return None
+    found = options.get("requirepass")
     return str(found.value) if found is not None else None
 
 
@@ -71,6 +74,8 @@ def find_password(
     for variable in VARIABLES:
         if environment.get(variable):
             return environment[variable]
+    if environment.get(FILE_VARIABLE):
+        return from_file(Path(environment[FILE_VARIABLE]), FILE_VARIABLE)
     if at:
         return None
     try:

@@ -20,7 +20,15 @@ import typer
 from anabranch import log_lines
 from anabranch.cli.errors import CliError, EndedByError, GivenUp, UsageError
 from anabranch.cli.ports import listen_error
-from anabranch.region.config import ALIASES, FLAGS, IDENTITY, RegionConfig, load
+from anabranch.region.config import (
+    ALIASES,
+    FLAGS,
+    IDENTITY,
+    PASSWORD_FILE,
+    PASSWORD_FILE_TEXT,
+    RegionConfig,
+    load,
+)
 from anabranch.region.engine import settings
 from anabranch.region.engine.setting import Setting
 from anabranch.region.live import open_files
@@ -69,6 +77,7 @@ def _parameters() -> list[inspect.Parameter]:
     for alias, name in ALIASES.items():
         setting = settings.BY_NAME[name]
         made.append(_setting_parameter(alias, setting, setting.text))
+    made.append(_file_parameter(PASSWORD_FILE, PASSWORD_FILE_TEXT))
     for setting in settings.ALL:
         text = f"{setting.text} [default: {setting.default!s}]"
         made.append(_setting_parameter(setting.name, setting, text))
@@ -90,6 +99,11 @@ def _identity_parameter(name: str, text: str) -> inspect.Parameter:
     metavar = None if is_flag else _METAVARS.get(name, "NAME")
     option = typer.Option(f"--{name}", help=text, metavar=metavar, rich_help_panel=_panel(name))
     return _parameter(name, kind, option, False if is_flag else None)
+
+
+def _file_parameter(name: str, text: str) -> inspect.Parameter:
+    option = typer.Option(f"--{name}", help=text, metavar="FILE", rich_help_panel=_panel(name))
+    return _parameter(name, Optional[str], option)
 
 
 def _setting_parameter(name: str, setting: Setting, text: str) -> inspect.Parameter:

@@ -34,6 +34,7 @@ from anabranch.region.option_values import (
     parse_members,
     valid_name,
 )
+from anabranch.region.password_file import is_open, password_in
 
 # Short names of settings.
 ALIASES: Final = {"id-mode": "crdt-xadd-id-uniqueness-mode"}
@@ -65,6 +66,13 @@ IDENTITY: Final = {
         "every member has answered (docs/operations-run.md)."
     ),
 }
+
+# The option that names the file of the setting ``requirepass``.
+PASSWORD_FILE: Final = "requirepass-file"
+PASSWORD_FILE_TEXT: Final = (
+    "File whose first line is the password that clients give: requirepass, without being seen in"
+    " the list of processes."
+)
 
 # Those of IDENTITY that are given without a value.
 FLAGS: Final = frozenset({"restored", "moved", "first-start"})
@@ -146,7 +154,7 @@ def load(
 
 def known_options() -> list[str]:
     """Names of all options, as flags without the leading dashes."""
-    return [*IDENTITY, *ALIASES, *BY_NAME]
+    return [*IDENTITY, *ALIASES, PASSWORD_FILE, *BY_NAME]
 
 
 def read_file(file: Path) -> dict[str, Found]:
@@ -166,12 +174,16 @@ def read_file(file: Path) -> dict[str, Found]:
     for key, value in table.items():
         name = key.replace("_", "-")
         name = "peer" if name == "peers" else ALIASES.get(name, name)
-        if name not in IDENTITY and name not in BY_NAME:
+        if not _is_option(name):
             raise ConfigError(f"{file}: unknown key '{key}'{_nearest(name)}")
         if name in found:
             raise ConfigError(f"{file}: '{key}' is given twice, in two spellings")
         found[name] = Found(value, f"{file}: {key}")
     return found
+
+
+def _is_option(name: str) -> bool:
+    return name in IDENTITY or name in BY_NAME or name == PASSWORD_FILE
 
 
 def _nearest(name: str) -> str:
@@ -186,7 +198,7 @@ def _read_environment(environment: Mapping[str, str], warnings: list[str]) -> di
             continue
         name = variable.removeprefix(ENVIRONMENT_PREFIX).lower().replace("_", "-")
         name = "peer" if name == "peers" else ALIASES.get(name, name)
-        if name in IDENTITY or name in BY_NAME:
+        if _is_option(name):
             found[name] = Found(text, variable)
         elif not is_foreign(variable, text):
             warnings.append(warning(variable, known_options()))
@@ -237,7 +249,7 @@ def _build(found: dict[str, Found], warnings: list[str]) -> RegionConfig:
         restored=_flag(found.get("restored")),
         moved=_flag(found.get("moved")),
         first_start=_flag(found.get("first-start")),
-        settings=_settings(found),
+        settings=_settings(_with_password(found, warnings)),
         warnings=warnings,
     )
 
@@ -291,7 +303,7 @@ def _text(found: dict[str, Found], name: str) -> str:
     if not isinstance(value, str):
         raise ConfigError(f"{found[name].where} must be text in quotes, not {value!r}")
     if not value:
-        raise ConfigError(f"{found[name].where} is empty. {IDENTITY[name]}")
+        raise ConfigError(f"{found[name].where} is empty. {IDENTITY.get(name, PASSWORD_FILE_TEXT)}")
     return value
 
 
@@ -347,6 +359,20 @@ def _flag(found: Found | None) -> bool:
     if text not in _TRUE | _FALSE:
         raise ConfigError(f"{found.where} must be yes or no, not '{found.value}'")
     return text in _TRUE
+
+
+def _with_password(found: dict[str, Found], warnings: list[str]) -> dict[str, Found]:
+    """The options with the password that a file holds."""
+    if PASSWORD_FILE not in found:
+        return found
+    file = Path(_text(found, PASSWORD_FILE))
+    where = found[PASSWORD_FILE].where
+    if "requirepass" in found:
+        raise ConfigError(f"give {where} or {found['requirepass'].where}, not both")
+    password = password_in(file, where)
+    if is_open(file):
+        warnings.append(f"every user of this machine may read {file}: `chmod go= {file}`")
+    return {**found, "requirepass": Found(password, where)}
 
 
 def _settings(found: dict[str, Found]) -> Settings:
