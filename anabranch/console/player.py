@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 CHARACTERS_MAX: Final = 100_000
 STEPS_MAX: Final = 200
+# Virtual time of a file. The simulator takes some seconds for it, in which no other file is played.
+TIME_MS_MAX: Final = 60_000
 _NAME_CHARACTERS: Final = 80
 _OPENED_MAX: Final = 8
 _FRAMES_MAX: Final = 64
@@ -136,7 +138,12 @@ def opened(name: str, text: str) -> File:
         raise BadRequest(str(error)) from None
     if len(scenario.steps) > STEPS_MAX:
         raise BadRequest(f"{name} has more than {STEPS_MAX} steps")
-    return File(name, text, scenario)
+    if scenario.waits_ms() > TIME_MS_MAX:
+        waits_ms = scenario.waits_ms()
+        raise BadRequest(
+            f"{name} waits {waits_ms} ms in all; the player takes {TIME_MS_MAX} at most"
+        )
+    return File(name, text, replace(scenario, time_ms_max=TIME_MS_MAX))
 
 
 def own_files() -> dict[str, File]:

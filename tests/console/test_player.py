@@ -92,9 +92,11 @@ def test_a_file_of_a_reader(page: Page) -> None:
         ({"name": "x", "text": OWN + " " * 100_000}, "at most 100000 characters"),
         ({"name": 5, "text": OWN}, "name must be a text"),
         ({"name": "x", "text": OWN + "| t4 | `XLEN x` | | |\n" * 201}, "more than 200 steps"),
+        ({"name": "x", "text": OWN + "| t4 | wait 61 s | | |\n"}, "waits 61000 ms in all"),
+        ({"name": "x", "text": OWN + "| t4 | wait 1000000000 s | | |\n"}, "at most 3600000"),
     ],
 )
-def test_files_that_are_refused(page: Page, body: dict[str, object], text: str) -> None:
+def test_t18_files_that_are_refused(page: Page, body: dict[str, object], text: str) -> None:
     status, answer = page.post("scenario", **body)
     assert status == 400 and text in answer["error"]
 

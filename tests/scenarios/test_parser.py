@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,7 @@ from anabranch.sim.scenario.model import (
 from anabranch.sim.scenario.outages import LIVE
 from anabranch.sim.scenario.parser import load, parse
 from anabranch.sim.scenario.running import scenario_files
+from anabranch.sim.scenario.virtual import run_virtually
 from anabranch.sim.world.faults import KINDS
 from tests.support.cluster import child_env
 
@@ -402,3 +404,32 @@ def test_errors_of_stories_name_the_line(text: str, line: int, part: str) -> Non
 def test_a_title_may_stand_above_the_table() -> None:
     text = "title: Two adds\n\n| Time | us |\n| --- | --- |\n| _t1_ | `XLEN x` |\n"
     assert parse(text).title == "Two adds"
+
+
+# -- bounds
+
+HEAD = "| Time | us | eu |\n| --- | --- | --- |\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        (HEAD + "| t1 | — Wait 1000000000 s — | |\n", "waits 1000000000000 ms in all"),
+        (HEAD + "| t1 | wait 1801 s | |\n" * 2, "waits 3602000 ms in all"),
+        (HEAD + "| 4000 s | `XLEN x` | |\n", "waits 4000000 ms in all"),
+        ("---\nuntil: 3600001 ms\n---\n" + HEAD + "| t1 | `XLEN x` | |\n", "at most 3600000"),
+        (HEAD + "| t1 | `XLEN x` | |\n" * 10_001, "at most 10000 steps"),
+    ],
+)
+def test_t18_a_scenario_is_bounded_in_time_and_steps(text: str, wrong: str) -> None:
+    """One `— Wait 1000000000 s —` held the player of the console for ever."""
+    with pytest.raises(ScenarioError, match=wrong):
+        parse(text)
+
+
+def test_t18_what_is_answered_late_counts_as_well() -> None:
+    """Each command that blocks may wait for seconds, which no sum of waits tells."""
+    rows = "".join(f"| t{n} | `XREAD BLOCK 20000 STREAMS x $` → nil | |\n" for n in range(10))
+    scenario = replace(parse(HEAD + rows), time_ms_max=60_000)
+    mismatches, _ = run_virtually(scenario)
+    assert "takes more than 60000 ms of virtual time" in str(mismatches[-1])

@@ -12,6 +12,10 @@ ID_MODES = ("strict", "semi-strict", "liberal")
 MEMBERS_MAX = len(REGION_NAMES)
 CLIENT_MAX = 699
 """The highest label of a client."""
+STEPS_MAX = 10_000
+"""Most steps of a scenario."""
+TIME_MS_MAX = 3_600_000
+"""Most time that a scenario may wait in all, and that a run in virtual time may take."""
 
 
 class ScenarioError(Exception):
@@ -182,10 +186,18 @@ class Scenario:
     until_ms: int = 0
     """The earliest end of the scenario, ms after its beginning."""
     surroundings: Surroundings = Surroundings()
+    time_ms_max: int = TIME_MS_MAX
+    """A run in virtual time ends with an error after this time."""
 
     def name_of(self, region: int) -> str:
         """The name of a region, or its number if the file does not name it."""
         return self.names[region - 1] if region <= len(self.names) else str(region)
+
+    def waits_ms(self) -> int:
+        """The time that the scenario waits in all, whatever is answered."""
+        waits = sum(step.duration_ms for step in self.steps if isinstance(step, Wait))
+        untils = [step.at_ms for step in self.steps if isinstance(step, Until)]
+        return waits + max([*untils, self.until_ms])
 
     def calls(self) -> list[Call]:
         """The commands alone, in order."""

@@ -26,6 +26,8 @@ from anabranch.sim.scenario.fault_cells import CellFault
 from anabranch.sim.scenario.header import LINE, HeaderError, ScenarioHeader
 from anabranch.sim.scenario.model import (
     MEMBERS_MAX,
+    STEPS_MAX,
+    TIME_MS_MAX,
     Call,
     Cut,
     ExpectedReply,
@@ -111,9 +113,19 @@ def parse(text: str, path: str = "scenario") -> Scenario:
             f"the blocked command of {_client_name(whose)} has no expected reply in a later row",
         )
     try:
-        return _scenario(draft)
+        scenario = _scenario(draft)
     except HeaderError as error:
         raise draft.wrong(error.line, error.text) from error
+    if len(scenario.steps) > STEPS_MAX:
+        raise draft.wrong(
+            scenario.steps[STEPS_MAX].line, f"a scenario has at most {STEPS_MAX} steps"
+        )
+    if scenario.waits_ms() > TIME_MS_MAX:
+        raise draft.wrong(
+            0,
+            f"the scenario waits {scenario.waits_ms()} ms in all; at most {TIME_MS_MAX} are taken",
+        )
+    return scenario
 
 
 def _scenario(draft: _Draft) -> Scenario:

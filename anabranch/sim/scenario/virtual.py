@@ -23,7 +23,7 @@ from anabranch.sim.plan import Fault, Link, Plan
 from anabranch.sim.run import conclude
 from anabranch.sim.scenario.cluster import Ticket
 from anabranch.sim.scenario.mismatch import Mismatch
-from anabranch.sim.scenario.model import CLIENT_MAX, Scenario
+from anabranch.sim.scenario.model import CLIENT_MAX, TIME_MS_MAX, Scenario
 from anabranch.sim.scenario.runner import StepWatcher, run_scenario
 from anabranch.sim.scenario.table_client import TableClient
 from anabranch.sim.timeline.recorder import Recorder
@@ -78,6 +78,7 @@ class VirtualCluster:
         self._tell = tell if recorder is None else recorder.tell
         self._zero_ms = EPOCH_MS
         self._mark = 0
+        self._time_ms_max = TIME_MS_MAX
         self._closed: dict[Link, None] = {}  # links that the table has closed
         self.violations: list[Violation] = []
 
@@ -98,6 +99,7 @@ class VirtualCluster:
             )
         except (KeyError, ValueError) as error:
             raise ClusterError(f"a setting is wrong: {error}") from error
+        self._time_ms_max = scenario.time_ms_max
         observer = self.world.judges[0]
         assert isinstance(observer, _ReplyObserver)
         observer.cluster = self
@@ -289,21 +291,31 @@ class VirtualCluster:
 
     def sleep(self, duration_ms: int) -> None:
         """See `ScenarioCluster`."""
+        self._require_time(duration_ms)
         self.world.scheduler.run_until(self.world.scheduler.now_ms + duration_ms)
 
     def until(self, at_ms: int) -> None:
         """See `ScenarioCluster`."""
+        self._require_time()
         if self._zero_ms + at_ms >= self.world.scheduler.now_ms:
             self.world.scheduler.run_before(self._zero_ms + at_ms, self._mark)
 
     def _let_pass(self, done: Callable[[], bool], patience_ms: int) -> bool:
         """Lets time pass until `done` holds or patience is over; whether `done` holds."""
+        self._require_time()
         scheduler = self.world.scheduler
         end_ms = scheduler.now_ms + patience_ms
         scheduler.run_until(scheduler.now_ms)  # events that are due now
         while not done() and scheduler.now_ms < end_ms:
             scheduler.run_until(scheduler.now_ms + 1)
         return done()
+
+    def _require_time(self, further_ms: int = 0) -> None:
+        """ClusterError if the scenario would go on for too long."""
+        if self.world.scheduler.now_ms + further_ms > EPOCH_MS + self._time_ms_max:
+            raise ClusterError(
+                f"the scenario takes more than {self._time_ms_max} ms of virtual time"
+            )
 
     def _await(self, done: Callable[[], bool], what: str) -> None:
         if not done() and not self._let_pass(done, PATIENCE_MS):
