@@ -16,6 +16,7 @@ Reading order:
 - `build`: the choice between the compiled and the interpreted hot modules.
 - `answers`: vectors, members and INFO in the answers of a region.
 - `log_lines`: the lines of a log, as text or as JSON.
+- `hidden_arguments`: hides passwords in the arguments of a process.
 - `escapes`: any bytes as text that is safe to show, and back.
 - `plural`: counts with their nouns, for messages.
 - `whole_file`: files that are replaced as a whole.

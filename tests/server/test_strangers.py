@@ -12,6 +12,7 @@ import pytest
 
 from anabranch.region.driver.client_connection import ABORTED, CLOSING, OPEN, ClientConnection
 from anabranch.region.driver.clients import Clients
+from anabranch.region.driver.command_execution import STRANGER_COMMANDS
 from anabranch.region.driver.login_delays import (
     DELAY_MAX_MS,
     DELAY_MIN_MS,
@@ -93,8 +94,10 @@ def test_t9_a_stranger_that_does_not_read_is_disconnected_at_one_kib(
         limit = "client_output_buffer_limit_disconnections"
 
         def is_disconnected() -> bool:
-            if not region.engine.left and client.writer.transport.get_write_buffer_size() < 1 << 20:
-                client.send(b"UNKNOWN-COMMAND-WITH-A-LONG-NAME\r\n" * 1000)
+            session = region.engine.sessions[0] if region.engine.sessions else None
+            # More at once would be too much input.
+            if session is not None and session.query_bytes == 0 and not region.engine.left:
+                client.send(b"UNKNOWN-COMMAND-WITH-A-LONG-NAME\r\n" * 400)
             return region.clients.figures()[limit] == 1
 
         await until(is_disconnected)
@@ -117,11 +120,11 @@ def test_t9_a_stranger_that_reads_may_send_many_commands(play: Play) -> None:
     play(story, SECRET)
 
 
-def test_t9_a_turn_of_a_stranger_has_one_reply() -> None:
+def test_t9_a_turn_of_a_stranger_has_few_replies() -> None:
     place = Place(SECRET)
     connection = place.connect()
     connection.received(b"PING\r\n" * 1000)
-    assert connection.take_output() == b"+PONG\r\n"
+    assert connection.take_output() == b"+PONG\r\n" * STRANGER_COMMANDS
     assert connection.measures_before, "the transport tells what is unsent before the next one"
     connection.unsent(1025)
     assert connection.ending == ABORTED
@@ -135,10 +138,18 @@ def test_t9_a_request_of_a_stranger_has_64_kib() -> None:
     assert connection.ending == OPEN
     connection.received(request[64 << 10 : 80_000])
     assert connection.ending == CLOSING
-    assert place.clients.figures()["client_query_buffer_limit_disconnections"] == 1
+    # One read may bring more than that. Only clients with the password are read from later.
+    pipeline = place.connect()
+    pipeline.received(b"PING\r\n" * 20_000)
+    assert pipeline.ending == CLOSING
+    assert place.clients.figures()["client_query_buffer_limit_disconnections"] == 2
     known = place.connect()
     assert answers(known, b"AUTH secret\r\n") == b"+OK\r\n"
     assert answers(known, request) == b"+PONG\r\n"
+    # AUTH at the beginning of a large pipeline, with what libraries send before it.
+    eager = place.connect()
+    replies = answers(eager, b"HELLO 3\r\nAUTH secret\r\n" + b"PING\r\n" * 20_000)
+    assert replies.endswith(b"+OK\r\n" + b"+PONG\r\n" * 20_000)
 
 
 def test_t9_no_reply_to_a_stranger_waits_for_the_disk() -> None:
@@ -243,13 +254,16 @@ def test_t10_those_who_wait_are_served_in_order_and_a_right_password_frees_them(
     assert answers(waiting[0]) == b"+PONG\r\n"
 
 
-def test_t10_a_client_that_waits_is_not_read_from_for_ever() -> None:
+def test_t10_a_client_that_waits_holds_little() -> None:
     place = Place(SECRET)
     guess(place, "192.0.2.7:5", FREE_FAILURES + 1)
-    delayed = place.connect("192.0.2.7:6")
-    assert answers(delayed, b"AUTH wrong\r\n" * 10_000) == b""
-    assert (delayed.ending, delayed.is_reading) == (OPEN, False)
-    delayed.lost()
+    delayed, gone = place.connect("192.0.2.7:6"), place.connect("192.0.2.7:7")
+    for connection in (delayed, gone):
+        assert answers(connection, b"AUTH wrong\r\n" * 1000) == b""
+    assert delayed.ending == OPEN
+    delayed.received(b"AUTH wrong\r\n" * 10_000)
+    assert delayed.ending == CLOSING
+    gone.lost()
     assert place.tick(DELAY_MAX_MS) == []
 
 

@@ -21,4 +21,5 @@ Reading order:
 - `console`: the console in a real Chromium: first paint, live updates, idle cost.
 - `watched_rate`: adds to a region that the console watches, beside one that nobody watches.
 - `many_clients`: thousands of idle clients, and hundreds of slow ones.
+- `strangers`: clients that never give the password and never read, and idle HTTP connections.
 """

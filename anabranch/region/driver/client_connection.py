@@ -13,8 +13,7 @@ never be read completely, so its client is disconnected.
 
 A client that has not given the password has lower limits (`ClientLimits`), and may have to wait
 because wrong passwords came from its address (`LoginDelays`). Its unsent output is measured before
-its next command, and not after a reply, because a transport may write at the end of the iteration
-of its loop.
+its next turn, because a transport may write at the end of the iteration of its loop.
 
 Replies that depend on data which must first be on disk (``appendfsync always``, S13.2) are held.
 Every reply after a held reply is held as well, so that replies leave in order. The replies of one
@@ -102,8 +101,7 @@ class ClientShare:
 
     def login_failed(self, session: Session) -> None:
         """A client has given a wrong password: the next ones of its address may have to wait."""
-        if not session.authenticated:
-            self.logins.failed(session.address, self.clock.steady_ms())
+        self.logins.failed(session.address, self.clock.steady_ms())
         if (more := self.line("password")) is not None:
             log.warning("client %s gave a wrong password or user%s", session.address, more)
 
@@ -129,9 +127,9 @@ class ClientConnection:
         self.is_reading = True
         self.ending = OPEN
         self._output: list[bytes] = []
-        # After it wrote the newest output, the transport is to report how much is unsent.
+        # The transport is to report how much is unsent: after it wrote the newest output, or before
+        # it hands over input or runs a turn.
         self.measures_output = False
-        # Before it hands over input or runs a turn, the transport is to report it.
         self.measures_before = False
         # -- reports of the transport
         self._output_full = False
@@ -168,7 +166,7 @@ class ClientConnection:
             self._turn()
         elif self.session is not None:
             if self._parser.buffered() > self._limits.query_bytes_of(self.session):
-                self._stop_reading()
+                self._holds_too_much(self.session, False)
 
     def turn(self) -> None:
         """Runs the turn that `wants_turn` requested."""
@@ -250,11 +248,9 @@ class ClientConnection:
             return
         out: list[bytes] = []
         execution = self._share.execution
-        statistics = self._engine.statistics
-        failures = statistics.wrong_passwords
         if execution.turn(session, self._parser, out):
             self.wants_turn = True
-        if statistics.wrong_passwords > failures:
+        if execution.failed_login:
             self._share.login_failed(session)
         elif not knew_password and session.authenticated:
             self._share.logins.passed(session.address)
@@ -352,15 +348,18 @@ class ClientConnection:
             session.query_bytes = buffered
         if buffered <= self._limits.query_bytes_of(session):
             self.is_reading = True
-        elif idle and not session.waiting:
+        else:
+            self._holds_too_much(session, idle and not session.waiting)
+
+    def _holds_too_much(self, session: Session, is_one_request: bool) -> None:
+        """Reads on no further, or disconnects the client: a request would never be whole, or the
+        password was not given, so that a further read could bring more than the limit.
+        """
+        if is_one_request or not session.authenticated:
             self._share.tell_closed(session, "a request exceeds", "client-query-buffer-limit")
             self._counters.query_limit_disconnections += 1
             self.close()
-        else:
-            self._stop_reading()
-
-    def _stop_reading(self) -> None:
-        if not self._input_ended:
+        elif not self._input_ended:
             self.is_reading = False
 
     def finish(self) -> None:

@@ -1,9 +1,9 @@
 """The turns of clients: commands that were parsed are executed, and their replies encoded. Sans-IO.
 
 A turn stops early when it has lasted `TURN_MS` or produced much output, so that the pipeline of one
-client does not starve the others. A client that has not given the password gets one command per
-turn. Commands that are alike and follow each other are executed together, as a batch
-(`region/engine/batch.py`).
+client does not starve the others. A client that has not given the password gets few commands per
+turn, and a wrong password ends it. Commands that are alike and follow each other are executed
+together, as a batch (`region/engine/batch.py`).
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ TURN_MS: Final = 2
 CLOCK_COMMANDS: Final = 32
 # Commands that are executed alone after none of those taken with one could be executed with it.
 ALONE_AFTER: Final = 16
+# Commands in a turn of a client that has not given the password.
+STRANGER_COMMANDS: Final = 16
 LARGE_REPLY_BYTES: Final = 4 << 10
 TURN_LARGE_BYTES: Final = 1 << 20
 
@@ -98,7 +100,8 @@ class CommandExecution:
     """Executes the turns of all clients, one after the other.
 
     After a turn, `reflects` says whether a reply depends on data that must be on disk before it
-    leaves (S13.2), and `closes` whether the connection executes no more commands and closes.
+    leaves (S13.2), `closes` whether the connection executes no more commands and closes, and
+    `failed_login` whether a client without the password has given a wrong one.
 
     An error of a client is a reply. Any other exception passes through, and the caller ends the
     process: a command that broke off may have changed memory and not the log (S13.10).
@@ -114,6 +117,7 @@ class CommandExecution:
     ) -> None:
         self.reflects = False
         self.closes = False
+        self.failed_login = False
         self._engine: Final = engine
         # The method, because looking it up costs as much as calling it.
         self._now_ms: Final = clock.now_ms
@@ -134,6 +138,7 @@ class CommandExecution:
         # Where no replies are held, the question is not asked for each command.
         self.reflects = not self._limits.holds_replies
         self.closes = False
+        self.failed_login = False
         self._timer.begin()
         self._ahead.begin()
         has_more = self._execute(session, parser, out)
@@ -146,6 +151,8 @@ class CommandExecution:
         timer = self._timer
         until_clock = CLOCK_COMMANDS
         large_bytes = 0
+        strangers = 0
+        failures = 0 if session.authenticated else self._engine.statistics.wrong_passwords
         try:
             while True:
                 is_known = parser.authenticated = session.authenticated
@@ -176,7 +183,10 @@ class CommandExecution:
                     self.closes = True
                     return False
                 if not is_known and not session.authenticated:
-                    return True
+                    strangers += 1
+                    self.failed_login = self._engine.statistics.wrong_passwords > failures
+                    if self.failed_login or strangers == STRANGER_COMMANDS:
+                        return True
                 if until_clock <= 0:
                     until_clock = CLOCK_COMMANDS
                     now_ms = self._now_ms()
