@@ -97,7 +97,8 @@ def settings_page() -> str:
         "",
         "## Behaviour of a region",
         "",
-        f"`{PASSWORD_FILE}` is no setting, but sets one. {PASSWORD_FILE_TEXT}",
+        f"`{PASSWORD_FILE}` is no setting, but sets one.",
+        PASSWORD_FILE_TEXT,
         "",
         *(
             f"`{alias}` is short for `{name}` everywhere but in CONFIG GET and CONFIG SET."

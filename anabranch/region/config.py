@@ -70,8 +70,7 @@ IDENTITY: Final = {
 # The option that names the file of the setting ``requirepass``.
 PASSWORD_FILE: Final = "requirepass-file"
 PASSWORD_FILE_TEXT: Final = (
-    "File whose first line is the password that clients give: requirepass, without being seen in"
-    " the list of processes."
+    "File whose first line is requirepass, which then is not in the list of processes."
 )
 
 # Those of IDENTITY that are given without a value.

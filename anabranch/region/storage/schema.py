@@ -24,7 +24,7 @@ PRAGMAS: Final = [
 ]
 
 # Each row's `sum` is its checksum (`sums`).
-TABLES: Final = [
+TABLES: Final[list[str]] = [
     # Identity and state of the region as a whole: schema, cluster, members, life, recovery, lost,
     # region_state, log_floor and others.
     """CREATE TABLE IF NOT EXISTS meta (

@@ -34,9 +34,11 @@ def _words(sql: str) -> list[str]:
     return words[:2] + words[5:] if words[2:5] == ["if", "not", "exists"] else words
 
 
-_MADE: Final = [_words(statement) for statement in schema.TABLES]
-_TABLES: Final = {words[2]: frozenset(words) for words in _MADE if words[1] == "table"}
-_INDEXES: Final = {words[2]: words for words in _MADE if words[1] == "index"}
+_MADE: Final[list[list[str]]] = [_words(statement) for statement in schema.TABLES]
+_TABLES: Final[dict[str, frozenset[str]]] = {
+    words[2]: frozenset(words) for words in _MADE if words[1] == "table"
+}
+_INDEXES: Final[dict[str, list[str]]] = {words[2]: words for words in _MADE if words[1] == "index"}
 
 
 def _columns_of(words: Sequence[str]) -> set[str]:
@@ -44,7 +46,9 @@ def _columns_of(words: Sequence[str]) -> set[str]:
 
 
 _TYPES: Final = frozenset({"text", "blob", "integer"})
-_COLUMNS: Final = {words[2]: _columns_of(words) for words in _MADE if words[1] == "table"}
+_COLUMNS: Final[dict[str, set[str]]] = {
+    words[2]: _columns_of(words) for words in _MADE if words[1] == "table"
+}
 
 
 def strange(objects: Iterable[Object], columns: Mapping[str, Sequence[Column]]) -> str:
