@@ -25,7 +25,6 @@ from anabranch.cluster.client import RespClient
 from anabranch.cluster.ports import HOST
 from anabranch.cluster.processes import end
 from anabranch.cluster.regions import ProcessCluster
-from anabranch.console.login import VARIABLE
 
 PAINT_LIMIT_MS = 1000.0
 UPDATE_LIMIT_MS = 200.0
@@ -64,7 +63,9 @@ def console(cluster: ProcessCluster) -> Iterator[subprocess.Popen[bytes]]:
     for region in cluster.regions.values():
         line += ["--at", region.address]
     process = subprocess.Popen(
-        line, stdout=subprocess.DEVNULL, env={**build.environment(), VARIABLE: TOKEN}
+        line,
+        stdout=subprocess.DEVNULL,
+        env={**build.environment(), "ANABRANCH_CONSOLE_TOKEN": TOKEN},
     )
     try:
         wait_for(_answers, "the console")
