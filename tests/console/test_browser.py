@@ -12,7 +12,7 @@ from tests.console.conftest import ConsoleProcess
 from tests.support.cluster import LiveCluster
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.console
 
@@ -515,3 +515,24 @@ def test_a_reader_sees_that_it_only_reads(
         page.context.close()
     finally:
         one.close()
+
+
+def test_t14_a_page_without_the_token_says_what_to_do(
+    open_page: Open, browser: Browser, console: ConsoleProcess
+) -> None:
+    page = open_page()
+    assert "token" not in page.evaluate("location.href"), "the token is not left in the address"
+    page.reload()
+    page.wait_for_selector('#live[data-state="live"]')
+    other = browser.new_context()
+    try:
+        stranger = other.new_page()
+        answer = stranger.goto(console.url)
+        assert answer is not None and answer.status == 403
+        assert "This console opens with its token" in stranger.inner_text("h1")
+        box = stranger.locator("main").bounding_box()
+        assert box is not None and box["width"] < 800, "it has the styles of the page"
+        SHOTS.mkdir(parents=True, exist_ok=True)
+        stranger.screenshot(path=SHOTS / "closed.png")
+    finally:
+        other.close()
