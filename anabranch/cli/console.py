@@ -97,8 +97,8 @@ def console(
 
     The page explains why entries and groups are or are not there, cuts and heals links, and has a
     command line for every region. It opens with the token in the address that this command prints.
-    On an address that other machines reach, it only reads unless
-    --allow-write is given. Ctrl-C ends it.
+    On an address that other machines reach, it only reads unless --allow-write is given. Ctrl-C
+    ends it.
     """
     # Imported here: the imports take long, and the other commands do not need them.
     from anabranch.console.app import Console
@@ -113,14 +113,11 @@ def console(
         raise UsageError(f"--log-format must be one of: {', '.join(FORMATS)}; not '{log_format}'")
     try:
         listens = parse_address(listen, "--listen")
-    except ConfigError as error:
+        token = given_token(token_file)
+    except (ConfigError, WrongToken) as error:
         raise UsageError(str(error)) from None
     if not listens.port:
         raise UsageError("--listen needs a port, by which the browser finds the page: 0 is none")
-    try:
-        token = given_token(token_file)
-    except WrongToken as error:
-        raise UsageError(str(error)) from None
     places = find(cluster, at, password, some_down=True)
     if not at:
         require_regions(places, password, some_down=True)
