@@ -420,6 +420,17 @@ def test_a_seed_that_fails_without_the_bug_is_passed_over(monkeypatch: pytest.Mo
     assert sound.failing() == [3, 12]
 
 
+def test_a_copy_that_runs_no_seed_is_an_error(tmp_path: Path) -> None:
+    """Once a copy lacked a generated module. Each seed failed in both copies, so none counted."""
+    from anabranch.sim.mutants import seeds
+
+    trees = [copy_tree(tmp_path / name) for name in ("sound", "planted")]
+    for tree in trees:
+        (tree / "anabranch" / "sim" / "run.py").unlink()
+    with pytest.raises(RuntimeError, match="no seed can be run without a bug: .*sim.run"):
+        seeds.first_caught(trees[1], range(10), seeds.Sound(trees[0], 1.0), 1.0)
+
+
 def test_seeds_with_restores_have_three_or_four_regions() -> None:
     from anabranch.sim.mutants.seeds import PLAIN, RESTORES, regions_of
 

@@ -34,13 +34,15 @@ OUTSIDE: Final = "outside"
 FLAVOURS: Final = (PLAIN, RESTORES, ERRORS, OUTSIDE)
 """Each but PLAIN is the name of an argument of `draw_plan`."""
 OPS: Final = 300
+NO_START: Final = "no start"
 
 
 @dataclass(frozen=True)
 class Caught:
     """A seed that failed.
 
-    `checker`: the judge; "crash" or "hang" if the simulator itself ended or did not end.
+    `checker`: the judge; "crash" or "hang" if the simulator itself ended or did not end, and
+    NO_START if it ended before its first seed.
     """
 
     seed: int
@@ -90,9 +92,9 @@ def run_seeds(
             return Caught(seed, line["checker"], line["text"]), seed + 1
     if process.returncode == 0:
         return None, end
-    return Caught(
-        seed, "crash", f"the process ended with {process.returncode}: {last_error}"
-    ), seed + 1
+    checker = "crash" if lines else NO_START
+    text = f"the process ended with {process.returncode}: {last_error}"
+    return Caught(seed, checker, text), seed + 1
 
 
 class Sound:
@@ -109,9 +111,12 @@ class Sound:
         self._lock = Lock()
 
     def passes(self, seed: int) -> bool:
+        """Whether that seed passes. RuntimeError if no seed can be run in this copy."""
         with self._lock:
             if seed not in self._passes:
                 caught, _ = run_seeds(self._tree, seed, seed + 1, self._limit_s, self.flavour)
+                if caught is not None and caught.checker == NO_START:
+                    raise RuntimeError(f"no seed can be run without a bug: {caught.text}")
                 self._passes[seed] = caught is None
             return self._passes[seed]
 
