@@ -71,7 +71,7 @@ def test_two_processes_of_one_region_are_named() -> None:
     """Before, each made the other take a later life, and their links came and went for ever."""
     net, (us, eu) = mesh("us", "eu")
     for place, number in ((us, 11), (eu, 22)):
-        place.engine.peers.introduce(number, f"place {number}")
+        place.engine.introduce(number, f"place {number}")
     net.cut()
     net.is_cut = False
     net.run(2000)
@@ -79,7 +79,7 @@ def test_two_processes_of_one_region_are_named() -> None:
     us.run("XADD", "x", "*", "f", "v")
     net.run(100)
     second = Place("us", {"us": 1, "eu": 2}, ["eu"], net.clock, crdt_heartbeat_interval_ms=50)
-    second.engine.peers.introduce(12, "place 12")
+    second.engine.introduce(12, "place 12")
     net.places[101] = second  # It dials, and the address of us still leads to the first process.
     net.run(5000)
     told = events(eu)
@@ -104,7 +104,7 @@ def test_two_processes_of_one_region_are_named() -> None:
     net.cut()
     net.is_cut = False
     us.restart()
-    us.engine.peers.introduce(13, "place 13")
+    us.engine.introduce(13, "place 13")
     net.run(5000)
     last = events(us) + events(eu)
     assert "link_up" in {one["event"] for one in last}

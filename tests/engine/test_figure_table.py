@@ -31,7 +31,7 @@ def written() -> Place:
     sync(us, eu)
     us("NOSUCH")
     us.ok("PING")
-    us.engine.statistics.count_time(b"ping", 1, 100)
+    us.engine.state.statistics.count_time(b"ping", 1, 100)
     us.engine.disk.transaction_took("commit", 500)
     us.engine.state.replication.count_sync_delay(2, 5)
     us.engine.peers.links.is_in_state(2, "up", "")
@@ -168,7 +168,7 @@ def test_times_of_commands_are_in_commandstats() -> None:
     (us,) = cluster(1)
     us.ok("XADD", "s", "*", "f", "1")
     us.ok("XADD", "s", "*", "f", "1")
-    us.engine.statistics.count_time(b"xadd", 2, 15)
+    us.engine.state.statistics.count_time(b"xadd", 2, 15)
     text = info_text(us.engine.state, ["commandstats"]).decode()
     assert "cmdstat_xadd:calls=2,usec=15,usec_per_call=7.50,rejected_calls=0" in text
     times = us.engine.state.statistics.times

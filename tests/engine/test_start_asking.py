@@ -294,7 +294,7 @@ def destroyed_and_collected() -> tuple[Place, Place, int]:
 
 def test_what_was_collected_is_carried_in_the_answer() -> None:
     us, eu, _ = destroyed_and_collected()
-    assert eu.engine.peers.collected == {1: 1, 2: 1}
+    assert eu.engine.collected == {1: 1, 2: 1}
     restarted(us)
     greet(us, eu)
     answer = ask_start(us, eu)
@@ -339,13 +339,13 @@ def test_collecting_is_known_after_a_snapshot_too() -> None:
     eu.ok("XGROUP", "DESTROY", "x", "g")
     sync(us, eu, ap)
     eu.at(eu.now_ms + 100)
-    assert eu.engine.peers.collected == {1: 1, 2: 1}
+    assert eu.engine.collected == {1: 1, 2: 1}
     ap.restart(4000, 0)
     cut = eu.engine.peers.snapshots.cut()
     eu.commit()
     ap.engine.peers.snapshots.join(list(cut.chunks(100)), 2, 4000)
     ap.commit()
-    assert ap.engine.peers.collected == {1: 1, 2: 1}
+    assert ap.engine.collected == {1: 1, 2: 1}
     restarted(us, 5000, backup)
     ask_start(us, ap)
     assert state_of(us) == RECOVERY
@@ -363,4 +363,4 @@ def test_the_vector_decides(collected: dict[int, int], state: str) -> None:
     answer = StartAnswer(asked(us).number, eu.engine.life, {}, 0, collected)
     us.engine.peers.start_answered(2, answer, us.now_ms)
     assert state_of(us) == state
-    assert ap.engine.peers.collected == {}
+    assert ap.engine.collected == {}

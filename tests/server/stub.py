@@ -69,7 +69,7 @@ class StubEngine:
         raise AssertionError("the slow log of the stub is off")
 
     def reply_position(self) -> int:
-        return self.last_position
+        return self.last_position if self.last_position > self.committed_position else 0
 
     def execute_batch(self, session: Session, batch: Batch, now_ms: int) -> tuple[list[Reply], int]:
         assert batch.packed is None

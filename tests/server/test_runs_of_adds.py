@@ -99,7 +99,7 @@ class Region:
     def shown(self) -> tuple[object, ...]:
         """All that the two ways of sending must agree in."""
         keyspace = self.engine.keyspace
-        statistics = self.engine.statistics
+        statistics = self.engine.state.statistics
         return (
             self.got,
             dict(keyspace.vector),

@@ -193,7 +193,7 @@ def answer_of(answerer: Place, asker: Place, question: StartQuestion) -> Optiona
     receiver = Receiver(asker.region_id, LinkLimits(answerer.settings))
     receiver.open = True
     connection = PeerConnection(1, 0, receiver=receiver)
-    asking = StartAsking(answerer.engine.peers)
+    asking = StartAsking(answerer.engine)
     answerer.engine.peers.hear_lives(question.lives, answerer.now_ms)
     asking.asked(connection, question, answerer.now_ms)
     answerer.commit()

@@ -344,6 +344,11 @@ class FakeEngine:
         pass
 
     @property
+    def peers(self) -> FakeEngine:
+        """The calls for other regions, which this class has itself."""
+        return self
+
+    @property
     def links(self) -> FakeEngine:
         """The calls for links, which this class has itself."""
         return self

@@ -32,7 +32,7 @@ from anabranch.region.driver.client_limits import ClientCounters, ClientLimits
 from anabranch.region.driver.client_pressure import LineLimit, UnsentOutput
 from anabranch.region.driver.clock import Clock
 from anabranch.region.driver.command_execution import CommandExecution, EngineInterface
-from anabranch.region.driver.held_replies import HeldReplies, must_wait
+from anabranch.region.driver.held_replies import HeldReplies
 from anabranch.region.driver.login_delays import LoginDelays
 from anabranch.region.engine.replies import NoReply, Reply
 from anabranch.region.engine.session import Session
@@ -296,7 +296,8 @@ class ClientConnection:
     def _send(self, data: bytes, reflects: bool) -> None:
         """Sends replies, or holds them until the state that they reflect is on disk."""
         position = self._engine.reply_position() if reflects else 0
-        if must_wait(position, self._engine.committed_position, self._held_replies):
+        # A reply never overtakes held ones of its client.
+        if self._held_replies > 0 or position > 0:
             self._share.held.hold(position, self, data)
             self._held_replies += 1
             self._held_bytes += len(data)

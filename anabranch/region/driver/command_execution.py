@@ -52,9 +52,6 @@ class ExecutingEngine(TimedEngine, Protocol):
 class EngineInterface(ExecutingEngine, Protocol):
     """The methods of the engine that client connections use."""
 
-    @property
-    def committed_position(self) -> int: ...
-
     def connect(self, address: str, local_address: str, now_ms: int) -> Session: ...
 
     def disconnect(self, session: Session) -> None: ...

@@ -73,7 +73,7 @@ class Driver:
         self.log: Final = log
         self.clients: Final = Clients(engine.clients, clock, engine.settings, limits.turn_pieces)
         steady = SteadyClock(clock.now_ms(), clock.steady_ms)
-        self.hub: Final = Hub(engine.peers, engine.settings, peers, log.tail, steady)
+        self.hub: Final = Hub(engine, engine.settings, peers, log.tail, steady)
         self._clock: Final = clock
         self._limits: Final = limits
         self._disk: Final = DiskSchedule(

@@ -43,12 +43,3 @@ class HeldReplies(Generic[Receiver]):
         waiting = [receiver for _, receiver, _ in self._queue]
         self._queue.clear()
         return waiting
-
-
-def must_wait(position: int, committed_position: int, held_before: int) -> bool:
-    """Whether a reply must be held.
-
-    `position` is the position that it must wait for, 0 for none. `held_before` is the number of
-    held replies to the same client: a reply never overtakes them.
-    """
-    return held_before > 0 or position > committed_position

@@ -44,11 +44,6 @@ class ClientCalls:
         """Counters of commands, and their times."""
         return self.state.statistics
 
-    @property
-    def committed_position(self) -> int:
-        """The position of the last row on disk."""
-        return self.state.disk.position
-
     def connect(self, address: str, local_address: str, now_ms: int) -> Session:
         """Makes the session of a client that has connected."""
         state = self.state

@@ -26,12 +26,11 @@ from anabranch.region.engine.salvage_calls import SalvageCalls
 from anabranch.region.engine.settings import Settings
 from anabranch.region.engine.snapshot_calls import SnapshotCalls
 from anabranch.region.engine.state import EngineState
-from anabranch.region.engine.statistics import CommandStatistics
 from anabranch.region.engine.steps import Steps
 
 
 class Engine:
-    """The engine of one region: its state, and the calls of those who use it.
+    """The engine of one region: what it is and holds, and the calls of those who use it.
 
     `clients` has the calls of client connections, `peers` those of the hub, with those for links
     and snapshots in it, `disk` those of the order of transactions, `salvage` those of a recovery
@@ -47,8 +46,19 @@ class Engine:
             state, self.steps, LinkCalls(state), SnapshotCalls(state, self.steps)
         )
         self.salvage = SalvageCalls(state, self.steps)
+        # The random number of this process, and where it runs, for people; 0: peers are not told.
+        self.process = 0
+        self.place = ""
 
-    # -- properties
+    def introduce(self, process: int, place: str) -> None:
+        """Sets what peers are told of this process; see `__init__`."""
+        self.process, self.place = process, place
+
+    # -- what the region is, and what it holds
+
+    @property
+    def cluster(self) -> str:
+        return self.state.members.cluster
 
     @property
     def region_id(self) -> int:
@@ -87,19 +97,24 @@ class Engine:
         return self.state.disk.vector
 
     @property
+    def disk_chains(self) -> dict[int, bytes]:
+        """The chain values at `disk_vector` (S13.5)."""
+        return self.state.disk.chains
+
+    @property
     def committed_position(self) -> int:
         """The position of the last row on disk."""
         return self.state.disk.position
 
     @property
+    def collected(self) -> Vector:
+        """All that was stable when this region collected, or joined from snapshots (S6.2)."""
+        return self.state.keyspace.collected
+
+    @property
     def questions(self) -> Questions:
         """The questions of clients to the log on disk."""
         return self.state.waiting.questions
-
-    @property
-    def statistics(self) -> CommandStatistics:
-        """Counters of commands, and their times."""
-        return self.state.statistics
 
     # -- time
 

@@ -10,7 +10,6 @@ from anabranch.crdt.gossip import Gossip, StartAnswer, StartQuestion
 from anabranch.crdt.vector import Vector
 from anabranch.region.engine import gossiping, merging, rounds
 from anabranch.region.engine.link_calls import LinkCalls
-from anabranch.region.engine.members import Member
 from anabranch.region.engine.rounds import Attestation
 from anabranch.region.engine.snapshot_calls import SnapshotCalls
 from anabranch.region.engine.state import EngineState
@@ -32,62 +31,6 @@ class PeerCalls:
         self.links: Final = links
         self.snapshots: Final = snapshots
         self._steps: Final = steps
-        # The random number of this process, and where it runs, for people; 0: peers are not told.
-        self.process = 0
-        self.place = ""
-
-    def introduce(self, process: int, place: str) -> None:
-        """Sets what peers are told of this process; see `__init__`."""
-        self.process, self.place = process, place
-
-    # -- what the region is, and what it holds
-
-    @property
-    def cluster(self) -> str:
-        return self.state.members.cluster
-
-    @property
-    def region_id(self) -> int:
-        return self.state.members.region_id
-
-    @property
-    def name(self) -> str:
-        return self.state.members.name
-
-    @property
-    def members(self) -> dict[int, Member]:
-        """The members by region_id."""
-        return self.state.members.by_id
-
-    @property
-    def life(self) -> int:
-        """The number of this region's life (S1.3)."""
-        return self.state.lifecycle.life
-
-    @property
-    def vector(self) -> Vector:
-        """The vector of all effects applied here, committed or not."""
-        return self.state.keyspace.vector
-
-    @property
-    def disk_vector(self) -> Vector:
-        """The vector of all effects on this region's disk."""
-        return self.state.disk.vector
-
-    @property
-    def disk_chains(self) -> dict[int, bytes]:
-        """The chain values at `disk_vector` (S13.5)."""
-        return self.state.disk.chains
-
-    @property
-    def committed_position(self) -> int:
-        """The position of the last row on disk."""
-        return self.state.disk.position
-
-    @property
-    def collected(self) -> Vector:
-        """All that was stable when this region collected, or joined from snapshots (S6.2)."""
-        return self.state.keyspace.collected
 
     # -- statements
 
@@ -181,7 +124,7 @@ class PeerCalls:
     def peer_holds(self, peer: int, vector: Vector, now_ms: int) -> None:
         """Takes the vector that a peer with matching chains reports in a handshake (S13.7)."""
         self.state.clock.read(now_ms)
-        if peer in self.members:
+        if peer in self.state.members.by_id:
             self.state.check_held_by_peer(vector)
             self._steps.note_lifecycle()
 
@@ -196,7 +139,7 @@ class PeerCalls:
         """
         state = self.state
         state.clock.read(now_ms)
-        if peer in self.members:
+        if peer in state.members.by_id:
             state.hear_clock(peer, answer.read_ms, {})
             state.raise_id_floor(answer.clock_ms)
             state.check_held_by_peer(answer.vector)

@@ -70,7 +70,7 @@ class Region:
             if member.name in config.peers
         }
         place = process_facts.place(str(config.resp))
-        driver.engine.peers.introduce(secrets.randbits(63), place)
+        driver.engine.introduce(secrets.randbits(63), place)
         self.sync: Final = SyncManager(self, str(config.sync), addresses)
         self.stop_wanted: Final = asyncio.Event()
         self.failure: Optional[BaseException] = None
@@ -124,7 +124,7 @@ class Region:
             "region %s (%d) of cluster %s takes clients on %s",
             engine.name,
             engine.region_id,
-            engine.peers.cluster,
+            engine.cluster,
             config.resp,
         )
 

@@ -79,7 +79,7 @@ class Announcements:
         """Sends peers the vector on this region's disk (S2.4)."""
         for _, receiver in self._open_receivers():
             receiver.acknowledge(self._engine.disk_vector, self.direct, gossip)
-            self._engine.links.reports_vector(receiver.peer)
+            self._engine.peers.links.reports_vector(receiver.peer)
 
     def _open_receivers(self) -> Iterator[tuple[Link, Receiver]]:
         for link in self._connections.links.values():

@@ -36,13 +36,13 @@ class Announcer:
             and steady_ms >= self._last_ms + self._settings.integer("crdt-sync-interval-ms")
         ):
             return
-        if beat and engine.refreshes_clock(now_ms):
+        if beat and engine.peers.refreshes_clock(now_ms):
             return
         self.dirty = False
         self._last_ms = steady_ms
         if beat:
             self._beat_ms = steady_ms + self._settings.integer("crdt-heartbeat-interval-ms")
-        self._pending = engine.attest(beat, now_ms)
+        self._pending = engine.peers.attest(beat, now_ms)
         self._pending_beat = beat
 
     def finished(self, position: int) -> Optional[tuple[Attestation, bool]]:
@@ -59,7 +59,7 @@ class Announcer:
 
 def own_gossip(engine: Engine, attestation: Attestation) -> Gossip:
     """Returns the engine's gossip, with this region's own report from an attestation on disk."""
-    gossip = engine.gossip()
+    gossip = engine.peers.gossip()
     own = Heard(
         engine.region_id,
         attestation.life,

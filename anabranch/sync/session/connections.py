@@ -158,7 +158,7 @@ class Connections:
         it holds does not count any more, either: a restore may have taken it back.
         """
         for connection in list(self.by_number.values()):
-            is_former = 0 < connection.life < self.engine.newest_life(connection.peer)
+            is_former = 0 < connection.life < self.engine.peers.newest_life(connection.peer)
             if is_former and not connection.finishing:
                 text = f"{self.name_of(connection.peer)} has begun another life"
                 self.closed(connection.number, text, now_ms)
@@ -193,7 +193,7 @@ class Connections:
         if self.sending.get(connection.peer) is connection:
             del self.sending[connection.peer]
             if connection.sender is not None and connection.sender.open:
-                self.engine.links.receiver_closed(connection.peer)
+                self.engine.peers.links.receiver_closed(connection.peer)
         self.snapshots.forget(connection)
 
     def refuse_lost(self, now_ms: int) -> None:
@@ -239,7 +239,7 @@ class Connections:
 
     def show_refusal(self, connection: PeerConnection, reason: str, text: str, now_ms: int) -> None:
         self.counts["refusals"] += 1
-        self.engine.links.refused(reason)
+        self.engine.peers.links.refused(reason)
         direction = "receiving from" if connection.receiver is not None else "sending to"
         refused = Refused(connection.peer, direction, reason, text)
         if self._refusals.is_line(refused, self.steady.at(now_ms)):
@@ -311,7 +311,7 @@ class Connections:
             f"the log lacks the effects {first} to {last} of {of}, and {peer} gets a snapshot in"
             " their place; stop the region, and `anabranch check` reads the whole log"
         )
-        self.engine.links.log_has_gap()
+        self.engine.peers.links.log_has_gap()
         self.tell(logging.ERROR, "log_gap", text, peer=peer, origin=of, first=first, last=last)
 
     def sent(self, number: int, size: int) -> None:
@@ -319,7 +319,7 @@ class Connections:
         self.counts["bytes_sent"] += size
         connection = self.by_number.get(number)
         if connection is not None and connection.peer:
-            self.engine.links.message_sent(connection.peer, size)
+            self.engine.peers.links.message_sent(connection.peer, size)
 
     def arrived(self, number: int, size: int) -> None:
         """Counts a message of `size` bytes that arrived on this connection.
@@ -330,7 +330,7 @@ class Connections:
         self.counts["bytes_received"] += size
         connection = self.by_number.get(number)
         if connection is not None and connection.peer:
-            self.engine.links.message_received(connection.peer, size)
+            self.engine.peers.links.message_received(connection.peer, size)
 
     def finished(self, number: int) -> bool:
         """Whether the carrier is to close this connection. Call it when no message waits."""
@@ -348,7 +348,7 @@ class Connections:
 
     def set_state(self, link: Link, state: str, detail: str = "") -> None:
         link.state = state
-        self.engine.links.is_in_state(link.peer, state, detail)
+        self.engine.peers.links.is_in_state(link.peer, state, detail)
 
     def tell(self, level: int, name: str, text: str, **fields: object) -> None:
         """Adds an event for the operator's log."""

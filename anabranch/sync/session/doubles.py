@@ -90,7 +90,7 @@ class Doubles:
             if other is not None and other.process == seen.newest and other.sender is not None:
                 other.sender.say_double(connections.engine.disk_vector, text)
         seen.refused_ms = steady_ms
-        connections.engine.links.runs_twice(peer, text)
+        connections.engine.peers.links.runs_twice(peer, text)
         return m.Refusal("duplicate", text)
 
     def told(self, peer: int, text: str) -> None:
@@ -107,4 +107,4 @@ class Doubles:
     def _forget(self, peer: int, seen: _Processes) -> None:
         if seen.refused_ms >= 0:
             seen.refused_ms = -1
-            self._connections.engine.links.runs_twice(peer, "")
+            self._connections.engine.peers.links.runs_twice(peer, "")

@@ -103,7 +103,7 @@ class Hub:
         if connections.has_detached:
             connections.has_detached = False
             if connections.puller.pulling is None:
-                self._engine.snapshots.drop_read_ahead()
+                self._engine.peers.snapshots.drop_read_ahead()
             self._announcements.direct_changed()
 
     # -- messages
@@ -139,7 +139,7 @@ class Hub:
         if isinstance(event, m.Heartbeat):
             self._hear(connection, event.gossip, now_ms)
             if event.digest:
-                self._engine.compare_digest(event.vector, event.digest)
+                self._engine.peers.compare_digest(event.vector, event.digest)
             self._connections.puller.heard(peer, event.vector, self._engine.vector, steady_ms)
             if event.stops:
                 leaving.peer_leaves(self._connections, connection, now_ms)
@@ -156,7 +156,7 @@ class Hub:
         elif isinstance(event, Progress):
             self._connections.puller.progress(steady_ms)
             if event.chunks and self._connections.puller.pulling == peer:
-                self._engine.snapshots.read_ahead(event.chunks)
+                self._engine.peers.snapshots.read_ahead(event.chunks)
         elif isinstance(event, Staged):
             self._merging.join(connection, event, now_ms)
         else:
@@ -164,7 +164,7 @@ class Hub:
 
     def _handle_up(self, connection: PeerConnection, event: object, now_ms: int) -> None:
         if isinstance(event, m.VectorAcknowledgement):
-            self._engine.acknowledged(connection.peer, event.vector, now_ms)
+            self._engine.peers.acknowledged(connection.peer, event.vector, now_ms)
             if event.gossip is not None:
                 self._hear(connection, event.gossip, now_ms)
         elif isinstance(event, m.Hello):
@@ -176,7 +176,7 @@ class Hub:
             )
             self._connections.snapshots.ask(connection, event.number)
             self._connections.snapshots.serve(
-                self._engine.snapshots, self._connections.steady.at(now_ms)
+                self._engine.peers.snapshots, self._connections.steady.at(now_ms)
             )
             self._announcements.send_committed()
         else:
@@ -185,12 +185,12 @@ class Hub:
     def _handle_common(self, connection: PeerConnection, event: object, now_ms: int) -> None:
         """Handles the messages that go in both directions."""
         if isinstance(event, StartQuestion):
-            self._engine.hear_lives(event.lives, now_ms)
+            self._engine.peers.hear_lives(event.lives, now_ms)
             self._peer_lives(connection, event.lives.get(connection.peer, 0), now_ms)
             self._connections.start_asking.asked(connection, event, now_ms)
             self._announcements.send_committed()
         elif isinstance(event, StartAnswer):
-            self._engine.start_answered(connection.peer, event, now_ms)
+            self._engine.peers.start_answered(connection.peer, event, now_ms)
             self._peer_lives(connection, event.life, now_ms)
         elif isinstance(event, m.Refusal):
             self._refused(connection, event, now_ms)
@@ -201,7 +201,7 @@ class Hub:
         The engine may promise an answer to a recovery question here. The answer covers the effects
         applied by now. The same step drops all data of former lives (S13.7).
         """
-        self._engine.hear(gossip, now_ms)
+        self._engine.peers.hear(gossip, now_ms)
         self._peer_lives(connection, _life_of(connection.peer, gossip), now_ms)
 
     def _peer_lives(self, connection: PeerConnection, life: int, now_ms: int) -> None:
@@ -216,9 +216,9 @@ class Hub:
         """Handles a refusal: the peer closes the link for the reason given."""
         self._connections.drop(connection)
         if refusal.life:
-            self._engine.hear_lives({self._engine.region_id: refusal.life}, now_ms)
+            self._engine.peers.hear_lives({self._engine.region_id: refusal.life}, now_ms)
         if refusal.reason == "lost":
-            self._engine.called_lost(connection.peer)
+            self._engine.peers.called_lost(connection.peer)
         self._connections.show_refusal(
             connection,
             refusal.reason,
@@ -271,7 +271,7 @@ class Hub:
         self._connections.tell_repeated_refusals(steady_ms)
         self._opening.doubles.tick(steady_ms)
         self._merging.pull(now_ms, steady_ms)
-        self._connections.snapshots.serve(self._engine.snapshots, steady_ms)
+        self._connections.snapshots.serve(self._engine.peers.snapshots, steady_ms)
         self._announcements.send_committed()
         self._announcements.announce(now_ms)
         self._release_tail()
@@ -303,7 +303,7 @@ class Hub:
         The driver calls this before a message is taken in or sent, so DOWN is in force from its
         reply on.
         """
-        for request in self._engine.links.take_requests():
+        for request in self._engine.peers.links.take_requests():
             steady_ms = self._connections.steady.at(now_ms)
             link_requests.carry_out(self._connections, request, steady_ms)
             self._announcements.direct_changed()

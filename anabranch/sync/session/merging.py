@@ -62,7 +62,7 @@ class Merging:
             bytes_max -= size
             merged = True
             try:
-                self._engine.merge(blocks, link.peer, now_ms)
+                self._engine.peers.merge(blocks, link.peer, now_ms)
                 self._connections.counts["blocks_merged"] += len(blocks)
                 self._connections.counts["bytes_merged"] += size
             except PeerError as error:
@@ -108,14 +108,14 @@ class Merging:
             if same_place and self._engine.disk_chains.get(region_id, chain) != chain:
                 raise ChainForked(f"the snapshot has a different history of region {region_id}")
         if not includes(self._engine.vector, staged.vector):
-            self._engine.snapshots.join(staged.chunks, connection.peer, now_ms)
+            self._engine.peers.snapshots.join(staged.chunks, connection.peer, now_ms)
             self._connections.counts["snapshots_joined"] += 1
-            self._engine.want_commit()
+            self._engine.peers.want_commit()
             name = self._connections.name_of(connection.peer)
             text = f"joined a snapshot of {staged.bytes} bytes from {name}"
             self._connections.tell(
                 logging.INFO, "snapshot_joined", text, peer=name, bytes=staged.bytes
             )
         self._connections.puller.joined(self._connections.steady.at(now_ms))
-        self._engine.snapshots.drop_read_ahead()
+        self._engine.peers.snapshots.drop_read_ahead()
         self.merged_elsewhere()

@@ -41,7 +41,7 @@ class Opening:
         refusal = refuse_hello(Identity.of(self._engine), hello)
         if refusal is None:
             refusal = self.doubles.refusal(connection, hello, now_ms)
-        newest = self._engine.newest_life(hello.region_id)
+        newest = self._engine.peers.newest_life(hello.region_id)
         if refusal is None and hello.life < newest:
             # Either that life is over, or the peer does not know of its later life yet (S1.3).
             refusal = m.Refusal(
@@ -76,7 +76,7 @@ class Opening:
             engine.place,
         )
         connection.sender.welcome(welcome)
-        engine.links.receiver_opened(connection.peer)
+        engine.peers.links.receiver_opened(connection.peer)
 
     # -- the dialler
 
@@ -112,7 +112,7 @@ class Opening:
             refusal = self.doubles.refusal(connection, welcome, now_ms)
         if refusal is not None:
             self._connections.refuse(connection, refusal, now_ms)
-        elif welcome.life < self._engine.newest_life(peer):
+        elif welcome.life < self._engine.peers.newest_life(peer):
             self._outlived(connection, receiver, now_ms)
         else:
             connection.life = welcome.life
@@ -129,7 +129,7 @@ class Opening:
         link = self._connections.links[connection.peer]
         self._connections.detach(connection)
         connection.finishing = True
-        receiver.close_with_gossip(self._engine.disk_vector, self._engine.gossip())
+        receiver.close_with_gossip(self._engine.disk_vector, self._engine.peers.gossip())
         link.back_off(self._connections.steady.at(now_ms))
         self._connections.set_state(
             link,
@@ -140,7 +140,7 @@ class Opening:
     # -- both sides
 
     def _hear_life(self, peer: int, life: int, now_ms: int) -> None:
-        self._engine.hear_lives({peer: life}, now_ms)
+        self._engine.peers.hear_lives({peer: life}, now_ms)
         self._connections.close_former_lives(now_ms)
 
     def _check_chains(
@@ -190,7 +190,7 @@ class Opening:
         """Opens the link, because the chains agree; the vector of the other side now counts."""
         greeting = connection.greeting
         assert greeting is not None
-        self._engine.peer_holds(connection.peer, greeting.vector, now_ms)
+        self._engine.peers.peer_holds(connection.peer, greeting.vector, now_ms)
         self._connections.works(connection.peer)
         if connection.receiver is not None:
             link = self._connections.links[connection.peer]

@@ -30,7 +30,7 @@ class StartAsking:
 
     def ask(self, connections: Iterable[PeerConnection]) -> None:
         """Sends the present question on the open connections on which it was not sent yet."""
-        question = self._engine.start_question()
+        question = self._engine.peers.start_question()
         if question is None:
             return
         for connection in connections:
@@ -53,15 +53,15 @@ class StartAsking:
             return
         unanswered, self._unanswered = self._unanswered, []
         for connection, question in unanswered:
-            if self._engine.may_answer(question.lost):
+            if self._engine.peers.may_answer(question.lost):
                 self._promise(connection, question, now_ms)
             else:
                 self._unanswered.append((connection, question))
 
     def _promise(self, connection: PeerConnection, question: StartQuestion, now_ms: int) -> None:
         engine = self._engine
-        attestation = engine.attest(False, now_ms)
-        lives = {one: life for one in engine.members if (life := engine.newest_life(one))}
+        attestation = engine.peers.attest(False, now_ms)
+        lives = {one: life for one in engine.members if (life := engine.peers.newest_life(one))}
         answer = StartAnswer(
             question.number,
             attestation.life,
