@@ -130,6 +130,15 @@ def first_entries(data: bytes, count: int) -> bytes:
     return data[: walk.next]
 
 
+def ends_of(data: bytes) -> list[int]:
+    """Returns the offsets at which the entries of a run's `data` end."""
+    walk = Scan(data, 0)
+    ends: list[int] = []
+    while walk.step():
+        ends.append(walk.next)
+    return ends
+
+
 # After lower seqs, more than `ROOM_MAX` entries can follow. Compiled code compares such numbers
 # without a call.
 _HIGH_SEQ: Final = 1 << 61

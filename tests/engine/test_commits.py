@@ -14,9 +14,8 @@ from tests.support.engines import execute, single
 
 def region(**settings: str) -> tuple[Engine, Session]:
     """A region that has stored who it is, and a client."""
-    engine = single(1, 1000, Settings({"appendfsync": "no"}))
-    for name, value in settings.items():
-        engine.settings.set(name.replace("_", "-"), value)
+    values = {name.replace("_", "-"): value for name, value in settings.items()}
+    engine = single(1, 1000, Settings({"appendfsync": "no", **values}))
     session = engine.clients.connect("127.0.0.1:5", "127.0.0.1:7", 1000)
     add(engine, session)
     commit(engine, 1000)

@@ -23,7 +23,7 @@ from anabranch.region.driver.client_connection import ClientConnection
 from anabranch.region.driver.clients import Clients
 from anabranch.region.driver.command_execution import ALONE_AFTER, Ahead
 from anabranch.region.engine.adds import FOLLOWING_MAX
-from anabranch.region.engine.replies import QUEUED
+from anabranch.region.engine.replies import QUEUED, AddedIds
 from anabranch.region.engine.rows import BlockRow
 from anabranch.region.engine.settings import Settings
 from tests.support.engines import batch_of, execute, single
@@ -361,6 +361,29 @@ def test_a_run_ends_where_too_much_waits_for_the_disk() -> None:
     piped.feed(add * 40)
     assert b"-MISCONF" in piped.got["a"]
     assert piped.shown() == one_by_one.shown()
+
+
+@pytest.mark.parametrize("names", [(b"f",), (b"f", b"g"), (b"f", b"g", b"f")])
+def test_adds_with_automatic_iids_are_taken_together(names: tuple[bytes, ...]) -> None:
+    """The ends of their packed values were not known, so each was executed alone.
+
+    No seed caught planted bug 219, because nothing ran the line that it changes.
+    """
+    region = Region()
+    beginning = [b"XADD", b"s", b"IDMPAUTO", b"p", b"*"]
+    adds = [
+        beginning + [word for name in names for word in (name, value)]
+        for value in (b"1", b"22", b"333")
+    ]
+    session = region.engine.clients.connect("127.0.0.1:1", "127.0.0.1:2", NOW_MS)
+    batch = batch_of(region.engine, *adds)
+    replies, taken = region.engine.clients.execute_batch(session, batch, NOW_MS)
+    assert taken == 3
+    first, others = replies
+    assert isinstance(others, AddedIds) and others.count == 2
+    # A retry that comes alone finds the entry of the run.
+    retried = [execute(region.engine, session, add, NOW_MS) for add in adds]
+    assert retried == [first, b"%d-1001" % NOW_MS, b"%d-2001" % NOW_MS]
 
 
 def test_fewer_commands_are_taken_while_they_are_given_back() -> None:

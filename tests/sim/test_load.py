@@ -171,6 +171,7 @@ class Recorded:
             ]
             mode = ("strict", "semi-strict", "liberal")[draw % 3]
             stage.engine.settings.set("crdt-xadd-id-uniqueness-mode", mode)
+            stage.engine.state.refresh_settings()
             of_client: list[tuple[Words, Reply]] = []
             for act in range(acts):
                 stage.sent = of_client

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from anabranch.crdt.adds import IdempotentAdds, first_entries, room_after
+from anabranch.crdt.adds import IdempotentAdds, ends_of, first_entries, room_after
 from anabranch.crdt.encoding import Reader
 from anabranch.crdt.ids import SEQ_STRIDE
 from anabranch.crdt.node import decode_names, with_values
@@ -83,6 +83,7 @@ def follow_idempotent(
     data, ends, iids = packed.data, packed.ends, packed.words
     first_seq = seq + SEQ_STRIDE
     if not iids:
+        ends = ends_of(data)
         iids = _automatic_iids(IdempotentAdds(names, data, ends, ms, first_seq, pid, iids))
     count = _count_new(stream, pid, iids[:count])
     if count:

@@ -72,8 +72,6 @@ class ClientCalls:
         state = self.state
         if now_ms != state.clock.read_ms:
             state.clock.read(now_ms)
-        if state.settings.changes != state.cached.seen:
-            state.refresh_settings()
         session.active_ms = state.clock.now_ms
         mode = session.reply_mode
         if mode == "skip":

@@ -371,10 +371,9 @@ class Settings:
 
 
 class CachedSettings:
-    """Copies of the settings that hot paths read. `seen` is `Settings.changes` at the copying."""
+    """Copies of the settings that hot paths read."""
 
     def __init__(self, settings: Settings) -> None:
-        self.seen = -1
         self.id_mode = "strict"
         self.is_always = False
         self.uncommitted_max_bytes = 0
@@ -382,7 +381,6 @@ class CachedSettings:
 
     def refresh(self, settings: Settings) -> None:
         """Copies the current values."""
-        self.seen = settings.changes
         self.id_mode = settings.text("crdt-xadd-id-uniqueness-mode")
         self.is_always = settings.text("appendfsync") == "always"
         self.uncommitted_max_bytes = settings.integer("crdt-uncommitted-max-bytes")
