@@ -64,6 +64,7 @@ ALLOWED = {
     "Why": "the title of a column of scenario files",
     "Rule": "the title of a column of scenario files, and a line in the head of a planted bug",
     "Layer": "a line in the head of a planted bug",
+    "Test": "a line in the head of a planted bug",
     # Names of Spark and of other sources for it.
     "spark.dataSource.register": "a method of Spark",
     "spark.readStream": "an attribute of Spark's session",

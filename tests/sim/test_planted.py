@@ -10,7 +10,7 @@ import pytest
 
 from anabranch.sim.mutants import planted, run
 from anabranch.sim.mutants.planted import LINES_MAX, Planted, everything, plant, pull_out, read
-from anabranch.sim.mutants.run import Runner, caught_by_story, table
+from anabranch.sim.mutants.run import Runner, caught_by_story, one_line, table
 from anabranch.sim.mutants.seeds import PLAIN, RESTORES
 from anabranch.sim.mutants.tree import ROOT, copy_tree
 from anabranch.sim.mutants.trial import differences
@@ -157,6 +157,22 @@ def test_a_header_may_ask_for_seeds_with_restores(tmp_path: Path) -> None:
     path.write_text(head + "Seeds: others\n" + diff, encoding="utf-8")
     with pytest.raises(ValueError, match="Seeds is one of plain, restores"):
         read(path)
+
+
+def test_a_header_may_name_the_tests_that_show_the_bug(tmp_path: Path) -> None:
+    """They run instead of seeds."""
+    bug = next(bug for bug in BUGS if bug.number == "196")
+    head, _, diff = bug.path.read_text(encoding="utf-8").partition("\n\n")
+    path = tmp_path / "196-some.patch"
+    path.write_text(f"{head}\nTest: tests/crdt/no_such.py\n\n{diff}", encoding="utf-8")
+    with pytest.raises(ValueError, match="there is no 'tests/crdt/no_such.py'"):
+        read(path)
+    runner = Runner(tmp_path, 1)
+    by = []
+    for name in ("test_bytes", "test_pair_run"):
+        path.write_text(f"{head}\nTest: tests/crdt/{name}.py\n\n{diff}", encoding="utf-8")
+        by.append(one_line(runner.run(read(path), range(10))).split()[2:4])
+    assert by == [["NOT", "CAUGHT"], ["no", "seed,"]]
 
 
 def test_bugs_are_chosen_by_number_or_name() -> None:

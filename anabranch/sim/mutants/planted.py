@@ -8,6 +8,7 @@ Story: …                         one sentence: what goes wrong for a user
 Seeds: restores 70000            only if no other seeds show the bug: the flavour of its seeds,
                                  one of FLAVOURS (see `sim.mutants.seeds`), and the first of them
                                  if it is not 0
+Test: tests/engine/test_x.py     only if no seed is known to show it: a file of tests that fails
 
 --- a/region/…                   `patch -p1` applies it to the tree
 """
@@ -31,7 +32,8 @@ LINES_MAX: Final = 6
 class Planted:
     """One bug. `files`: the files that it changes; `lines`: how many it removes and adds.
 
-    Seeds of its `flavour` are tried for it, from `first_seed` upward.
+    Seeds of its `flavour` are tried for it, from `first_seed` upward. `test`: the tests that show it,
+    instead of seeds.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Planted:
     path: Path
     flavour: str
     first_seed: int
+    test: str = ""
 
     @property
     def reduced(self) -> Path:
@@ -58,6 +61,7 @@ def read(path: Path) -> Planted:
     head, _, diff = path.read_text(encoding="utf-8").partition("\n\n")
     fields = dict(line.split(": ", 1) for line in head.splitlines() if ": " in line)
     flavour, _, first = fields.pop("Seeds", PLAIN).partition(" ")
+    test = fields.pop("Test", "")
     if list(fields) != ["Rule", "Layer", "Story"] or not all(fields.values()):
         raise ValueError(f"{path.name}: a header has Rule, Layer and Story, in this order")
     if flavour not in FLAVOURS or not (first or "0").isdigit():
@@ -65,6 +69,8 @@ def read(path: Path) -> Planted:
             f"{path.name}: Seeds is one of {', '.join(FLAVOURS)}, with the first seed or without"
             f" it, or absent, not '{flavour} {first}'"
         )
+    if test and not (ROOT / test).is_file():
+        raise ValueError(f"{path.name}: Test is a file of tests, and there is no '{test}'")
     files = tuple(
         line.removeprefix("+++ b/").strip() for line in diff.splitlines() if line.startswith("+++ ")
     )
@@ -82,6 +88,7 @@ def read(path: Path) -> Planted:
         path,
         flavour,
         int(first or "0"),
+        test,
     )
 
 

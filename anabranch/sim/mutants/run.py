@@ -1,8 +1,9 @@
 """Planted bugs against the simulator: how many seeds each one takes, and which judge reports it.
 
 The seeds are plain ones, or seeds with forgotten restores if the bug's header says so. A bug that
-no seed catches counts as caught if it has a reduced scenario and a judge reports it there. On
-request a bug that neither catches is given to the tests, or the bugs are tried in compiled copies.
+no seed catches counts as caught if it has a reduced scenario and a judge reports it there. A bug
+whose header names tests is given to them instead. On request a bug that nothing catches is given to
+all tests, or the bugs are tried in compiled copies.
 """
 
 from __future__ import annotations
@@ -69,8 +70,7 @@ class Runner:
     def __init__(
         self, scratch: Path, jobs: int, memory: Optional[Path] = None, compiles: bool = False
     ) -> None:
-        extra = () if memory is None else NEEDED
-        sound = copy_tree(scratch / "sound", extra)
+        sound = copy_tree(scratch / "sound", NEEDED)
         self._memory = memory
         if memory is not None:
             Suite(sound, memory).learn()
@@ -88,6 +88,8 @@ class Runner:
             try:
                 if is_compiled(tree):
                     compile_tree(tree)
+                if bug.test:
+                    return Outcome(bug, caught_by_test(Suite(tree, tree / "memory"), bug.test))
                 sound = self.sound[bug.flavour]
                 numbers = range(seeds.start + bug.first_seed, seeds.stop + bug.first_seed)
                 caught = first_caught(tree, numbers, sound, SEED_LIMIT_S)
@@ -125,9 +127,12 @@ def caught_by_story(bug: Planted, tree: Path) -> Optional[Caught]:
     return Caught(NO_SEED, BY_STORY, text) if ended.returncode == STORY_FAILED else None
 
 
-def caught_by_test(suite: Suite) -> Optional[Caught]:
-    """The test that fails in the suite's tree, which has a bug; None if none does."""
-    verdict = suite.verdict()
+def caught_by_test(suite: Suite, file: str = "") -> Optional[Caught]:
+    """The test that fails in the suite's tree, which has a bug; None if none does.
+
+    `file`: only its tests run.
+    """
+    verdict = suite.verdict(file)
     if verdict.outcome != "killed":
         return None
     return Caught(NO_SEED, BY_TEST, f"{verdict.by}: {verdict.error}")

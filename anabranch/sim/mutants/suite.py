@@ -75,15 +75,17 @@ class Suite:
         if status:
             raise RuntimeError(f"tests fail without any mutant:\n{text[-3000:]}")
 
-    def verdict(self) -> Verdict:
-        """Runs the tests on the tree as it is now.
+    def verdict(self, file: str = "") -> Verdict:
+        """Runs the tests that testmon chooses, or those of one file, on the tree as it is now.
 
         RuntimeError when pytest cannot run them.
         """
         limits = ["sh", "-c", _LIMITED, str(CPU_MAX_S), str(MEMORY_MAX_KIB)]
-        status, text = self._pytest(
-            ["-x", "--testmon-nocollect", f"--timeout={WALL_MAX_S}"], limits
-        )
+        options = ["-x", f"--timeout={WALL_MAX_S}"]
+        if file:
+            status, text = self._pytest(options, limits, False, [file])
+        else:
+            status, text = self._pytest([*options, "--testmon-nocollect"], limits)
         if status == 0:
             return Verdict("survived" if " passed" in text else "uncovered")
         if status == _CPU_IS_OVER:
@@ -96,19 +98,24 @@ class Suite:
         return Verdict("killed", "the process", f"ended with {status}: {text.strip()[-200:]}")
 
     def _pytest(
-        self, options: list[str], limits: Iterable[str] = (), selects: bool = True
+        self,
+        options: list[str],
+        limits: Iterable[str] = (),
+        selects: bool = True,
+        places: Iterable[str] = TESTS,
     ) -> tuple[int, str]:
         """Runs pytest; returns its exit status and its output.
 
         `selects`: testmon chooses the tests that run changed functions, otherwise all tests run.
+        `places`: folders or files; those that the tree lacks are left out.
         """
-        folders = [folder for folder in TESTS if (self.tree / folder).is_dir()]
+        places = [place for place in places if (self.tree / place).exists()]
         command = [
             *(python(), "-m", "pytest", "-q", "--tb=no", "-p", "no:cacheprovider"),
             *("-m", "not live and not oracle and not long", "--timeout-method=thread"),
             # Without "forceselect" it would not select beside -m.
             *(("--testmon", "--testmon-forceselect") if selects else ("-p", "no:testmon")),
-            *(f"--basetemp={self.tree / 'pytest.tmp'}", *options, *folders),
+            *(f"--basetemp={self.tree / 'pytest.tmp'}", *options, *places),
         ]
         ended = subprocess.run(
             [*limits, *command],
