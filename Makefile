@@ -50,7 +50,7 @@ test-pure: $(VENV)/.installed redis-server ## run the test suite with the interp
 coverage: $(VENV)/.stubs ## count the branches of crdt, storage, codecs and links that tests reach
 	$(BIN)/python -m coverage run -m pytest -o timeout=1800 \
 	  -m "$(ORDINARY) and not live and not oracle" \
-	  tests/crdt tests/resp tests/storage tests/sync tests/engine tests/driver $(ARGS)
+	  tests/crdt tests/resp tests/server tests/storage tests/sync tests/engine tests/driver $(ARGS)
 	$(BIN)/python -m coverage report
 
 test-install: $(VENV)/.installed ## build archive and wheel; install each, and the checkout, in empty venvs

@@ -50,9 +50,9 @@ class Group:
     def acked(self, region_id: int) -> Spans:
         """Returns the union of the acked spans of the live creates (S8.3)."""
         if len(self.creates) == 1:
-            for create in self.creates.values():
-                spans = create.acked.get(region_id)
-                return Spans() if spans is None else spans
+            (only,) = self.creates.values()
+            spans = only.acked.get(region_id)
+            return Spans() if spans is None else spans
         result = Spans()
         for create in self.creates.values():
             spans = create.acked.get(region_id)

@@ -230,8 +230,7 @@ class StateImage:
         """Adds what follows the bytes that `out` has now. It is encoded now if that is little."""
         if not image.is_large():
             found: list[bytes] = []
-            for _ in image.encode(found, 1):
-                pass
+            list(image.encode(found, 1))
             self.out += b"".join(found)
             return
         self._pieces.extend([bytes(self.out), image])

@@ -7,11 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anabranch.crdt.ids import MAX_ID
+from anabranch.crdt.merge import forward
+from anabranch.crdt.node import encode_names, encode_values
+from anabranch.crdt.region_log import NodeLimits, RegionLog
 from anabranch.region.engine.replies import (
     NO_REPLY,
     NULL_ARRAY,
     OK,
     REPLY_LATER,
+    EntriesReply,
     ErrorReply,
     MapReply,
     Reply,
@@ -110,3 +115,12 @@ def test_nesting_is_bounded() -> None:
         reply = [reply]
     with pytest.raises(AssertionError):
         encoded(reply, 2)
+
+
+def test_entries_within_another_reply_are_encoded_as_when_they_are_alone() -> None:
+    log = RegionLog(1, NodeLimits())
+    log.append(5, 1, 1, encode_names([b"f"]), encode_values([b"v"]))
+    entries = EntriesReply(forward({1: log}, 0, MAX_ID, -1))
+    alone = encoded(entries, 2)
+    assert alone == b"*1\r\n*2\r\n$3\r\n5-1\r\n*2\r\n$1\r\nf\r\n$1\r\nv\r\n"
+    assert encoded([b"x", entries], 2) == b"*2\r\n$1\r\nx\r\n" + alone

@@ -232,3 +232,18 @@ def test_idempotent_adds_are_taken_together() -> None:
     again = parser.next_batch(100)
     assert again is not None and again.first[4] == b"3" and again.packed is None
     assert parser.next() == other
+
+
+def test_commands_after_one_of_a_thousand_words_are_not_compared_with_it() -> None:
+    """Only numbers of up to three digits are read ahead, and a command alone is right, too."""
+    long = [b"XADD", b"s", b"*", *(b"%d" % n for n in range(1000))]
+    shape = Shape("adds", lambda words: Places(0, 4, as_entries=True), 100)
+    parser = RequestParser(1 << 20, shapes={b"XADD": [shape]})
+    parser.feed(multibulk(long) * 2)
+    for _ in range(2):
+        batch = parser.next_batch(100)
+        assert batch is not None and batch.first == long and batch.packed is None
+
+
+def test_quotes_within_single_quotes() -> None:
+    assert parse([b"ECHO 'it\\'s' 'a\\b'\r\n"]) == ([[b"ECHO", b"it's", b"a\\b"]], None)
