@@ -13,15 +13,19 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from xxhash import xxh3_64_digest
 
-from anabranch.crdt.encoding import Malformed
+from anabranch.crdt.encoding import Malformed, put_varint
+from anabranch.crdt.idempotency import PairLimits
+from anabranch.crdt.region_log import NodeLimits
 from anabranch.region.engine.errors import Damaged
 from anabranch.region.live import starting
 from anabranch.region.live.data_files import DataFiles
 from anabranch.region.live.database import FILE_NAME, Database
 from anabranch.region.live.process import Region
 from anabranch.region.live.system_clock import SystemClock
-from anabranch.region.storage import sums, wal
+from anabranch.region.storage import key_index, loading, sums, wal
+from anabranch.region.storage.checkpoint import REGION_STATE_VERSION
 from tests.storage import dump
 from tests.storage.direct import copy_of
 from tests.storage.region import config_of
@@ -193,3 +197,34 @@ async def test_a_flipped_or_missing_byte_is_noticed_or_harmless(tmp_path: Path, 
             outcomes["same"] += 1
         shutil.rmtree(directory)
     assert all(outcomes.values()), outcomes
+
+
+def test_meta_rows_of_other_types_are_damaged() -> None:
+    good = ("cut", b"1", sums.of_meta("cut", b"1"))
+    assert loading.read_meta([good]) == {"cut": b"1"}
+    for name, value, shown in ((b"x", b"1", "x"), (7, b"1", "7"), ("cut", "1", "cut")):
+        with pytest.raises(Damaged, match=f"the row '{shown}' of the table meta is damaged"):
+            loading.read_meta([good, (name, value, None)])
+    with pytest.raises(Damaged, match="the row 'cut' of the table meta is damaged"):
+        loading.read_meta([("cut", b"2", good[2])])
+
+
+def test_meta_rows_with_other_contents_are_damaged() -> None:
+    """Their sums are right, and what they hold is not."""
+
+    def begin(**meta: bytes) -> None:
+        loading.begin(meta, 1, NodeLimits(), PairLimits())
+
+    begin()
+    with pytest.raises(Damaged, match="the vector `collected` is damaged: its checksum is wrong"):
+        begin(collected=bytes(20))
+    later = bytearray()
+    put_varint(later, REGION_STATE_VERSION + 1)
+    with pytest.raises(Damaged, match="region's state is damaged: .* of an unknown version"):
+        begin(region_state=xxh3_64_digest(later) + bytes(later))
+
+
+def test_a_segment_of_the_index_that_is_damaged_excludes_nothing() -> None:
+    found = key_index.make_filter([b"k"])
+    row = (1, 9, found, sums.of_segment(1, 9, found), "low", b"high", b"others", 0)
+    assert key_index.stretches_without(b"k", [row], has_entries=False) == []

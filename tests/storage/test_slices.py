@@ -5,7 +5,10 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 
+from anabranch.crdt.images import PelImage, StateImage
 from anabranch.crdt.node import PackedNode
+from anabranch.crdt.pel import Pel
+from anabranch.crdt.pel_chunk import entry_ref
 from anabranch.crdt.state import NodeImage
 from anabranch.region.storage import schema
 from anabranch.region.storage.checkpoint import STRETCH
@@ -121,3 +124,16 @@ def test_rows_in_bulk_keep_their_order() -> None:
         ("DELETE FROM t WHERE a IN (VALUES (?)) AND b < ?", (1, 9))
     ]
     assert list(in_bulk("INSERT INTO t (a, b) VALUES {}", [])) == []
+
+
+def test_the_encoding_of_many_pending_entries_rests() -> None:
+    """An empty transaction is a rest, in which clients are served."""
+    (one,) = keys(1, stored=False)
+    pel = Pel()
+    pel.assign_all([entry_ref(1, n, n << 64) for n in range(1, 5001)], b"alice", 1)
+    image = PelImage(pel)
+    image.add(b"head", pel.numbers[b"alice"])
+    one.image = StateImage()
+    one.image.add(image)
+    steps = list(slices([one], 1, 1 << 20, 1000, FIRST))
+    assert steps[:4] == [[]] * 4 and len(steps) >= 5 and all(steps[-1:])

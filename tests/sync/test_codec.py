@@ -308,3 +308,9 @@ BLOCK = wire.Block(origin=1, first=1, last=1, body=b"b", chain=bytes(16))
 def test_what_no_peer_says_coming_down(message: wire.Down) -> None:
     with pytest.raises(PeerError):
         decode_down(message.SerializeToString())
+
+
+def test_a_message_that_is_too_long_is_refused_before_it_is_parsed() -> None:
+    for decode in (decode_up, decode_down):
+        with pytest.raises(PeerError, match=f"a message of {MESSAGE_BYTES_MAX + 1} bytes"):
+            decode(bytes(MESSAGE_BYTES_MAX + 1))
