@@ -168,3 +168,17 @@ def test_pairs_are_let_go_of_as_they_are_encoded() -> None:
     alone = 2 * len(records)  # `records`, and the argument
     found = [references() - alone for _ in image.encode(400)]
     assert found[0] >= len(records) > 20 and found[-1] < 5
+
+
+def test_many_pending_entries_of_a_consumer_are_put_in_pieces() -> None:
+    """The pieces, which keep no large buffer, together are what one piece would be."""
+    chunked, whole = Pel(chunk_max=64), Pel(chunk_max=1 << 20)
+    entries = [entry_ref(1, n, n << 64) for n in range(1, 20_001)]
+    for pel in (chunked, whole):
+        pel.assign_all(entries, b"a", 1 << 40)
+        pel.assign(entries[7], b"b", 1 << 40, 2)
+    image = cut_pel(chunked)
+    assert sum(1 for _ in image.encode(1000)) >= 20
+    pieces = image.taken()
+    assert b"".join(pieces) == cut_pel(whole).encoded()
+    assert len(pieces) > 4 and max(map(len, pieces)) < 1 << 17

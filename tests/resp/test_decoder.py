@@ -107,10 +107,12 @@ def test_a_reply_in_pieces_is_taken_once_it_is_whole() -> None:
     for size, byte in enumerate(data[:-1]):
         assert decoder.held_bytes == size
         decoder.feed(bytes([byte]))
-        assert decoder.next() is INCOMPLETE
+        assert decoder.next() is INCOMPLETE and decoder.has_bytes
     decoder.feed(data[-1:] + b"+next\r\n")
     assert decoder.next() == [b"hello", [b"a", [1, None]]]
+    assert decoder.has_bytes, "the next reply was fed"
     assert decoder.next() == b"next" and decoder.next() is INCOMPLETE
+    assert not decoder.has_bytes
 
 
 def test_each_byte_of_a_long_reply_is_looked_at_once() -> None:
