@@ -151,19 +151,16 @@ class Beginning:
         )
 
 
-def _next_life(now_ms: int, stored: loading.Stored) -> int:
+def _next_life(now_ms: int, stored: loading.Stored, is_known_first: bool) -> int:
     """The number of the next life (S1.3): the clock, unless that may have leapt (S10.2).
 
-    No member takes a life that is more than a day ahead of its own clock. So a region that started
-    under a leap may forget that life, and one that was down for more than a day takes a number that
-    the others take whatever its clock reads.
+    No member takes a life that is more than a day ahead of its own clock. So the number is at most
+    a day above the time on the disk, whatever the clock reads. If that is too low for a region that
+    lost its files, the members tell it.
     """
-    former = stored.number("life")
-    if former > now_ms + _DAY_MS:
-        former = 0
-    if 0 < stored.clock_ms < now_ms - _DAY_MS:
+    if stored.clock_ms < now_ms - _DAY_MS and not (is_known_first and stored.clock_ms == 0):
         now_ms = stored.clock_ms + now_ms % _DAY_MS
-    return max(now_ms, former + 1)
+    return max(now_ms, stored.number("life") + 1)
 
 
 async def _begin_life(
@@ -174,7 +171,7 @@ async def _begin_life(
     `now_ms` is the real clock. The engine's clock may have run ahead of it: if a life took its
     number from that, two starts from the same backup would have one number (S1.3).
     """
-    life = _next_life(now_ms, stored)
+    life = _next_life(now_ms, stored, _is_known_first(config))
     recovery = stored.number("recovery")
     has_served = not stored.number("never_served")
     said: list[schema.Statement] = []
