@@ -132,6 +132,15 @@ def test_two_processes_of_one_region(new_cluster: Callable[..., LiveCluster]) ->
         end(second, PATIENCE_S)
 
 
+def test_a_clock_that_is_apart(new_cluster: Callable[..., LiveCluster]) -> None:
+    cluster = new_cluster()
+    cluster.start_all()
+    cluster.stop("ap")
+    cluster.start("ap", "--crdt-clock-offset-ms=3600000")
+    ap = cluster["ap"]
+    told(ap, "apart", 'offset="')
+
+
 def test_snapshots_and_recovery(new_cluster: Callable[..., LiveCluster]) -> None:
     settings = {"crdt-log-max-effects": "20", "crdt-log-tail-max-bytes": "1"}
     settings |= {"crdt-snapshot-patience-ms": "100", "crdt-checkpoint-interval-ms": "50"}
