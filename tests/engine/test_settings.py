@@ -98,6 +98,7 @@ READ_ONCE = {
     "crdt-reconnect-max-ms",
     "crdt-start-patience-ms",
     "crdt-clock-offset-ms",
+    "crdt-clock-offset-max-ms",
     "enable-debug-command",
     "log-format",
 }

@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 KEY = b"k"
 MESH = ((1, 2), (2, 1), (1, 3), (3, 1), (2, 3), (3, 2))
 # How many seeds some tests run.
-SEEDS = 16
+SEEDS = 24
 # Rules that need whole regions with disks, links and clients, and are exercised by many seeds.
 OF_SEEDS = ("S2.4", "S3.4", "S6.2", "S11.2", "S11.3", "S12.1", "S12.3", "S13.1", "S13.2")
 

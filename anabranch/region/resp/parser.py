@@ -316,7 +316,7 @@ class RequestParser:
         self.offset = stop + 2
 
     def _pending_argument(self) -> None:
-        """Takes the next argument from `pending`, which saves copying a large argument to `data`."""
+        """Takes the next argument from `pending`: a large one is not copied to `data`."""
         size = self.size
         assert len(self.pending) >= size + 2, "the parser stalled for the whole argument"
         self._take(bytes(memoryview(self.pending)[:size]))

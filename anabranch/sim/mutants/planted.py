@@ -32,8 +32,8 @@ LINES_MAX: Final = 6
 class Planted:
     """One bug. `files`: the files that it changes; `lines`: how many it removes and adds.
 
-    Seeds of its `flavour` are tried for it, from `first_seed` upward. `test`: the tests that show it,
-    instead of seeds.
+    Seeds of its `flavour` are tried for it, from `first_seed` upward. `test`: the tests that show
+    it, instead of seeds.
     """
 
     name: str
