@@ -98,6 +98,11 @@ def _own_problems(region: RegionFacts, regions: list[RegionFacts]) -> list[str]:
             f"{name} was said to be lost by {region.info.get('crdt_called_lost_by', 'others')} and"
             f" takes no writes: `anabranch export {name} FILE` saves what only it holds"
         )
+    if by := region.info.get("crdt_called_lost_unconfirmed"):
+        found.append(
+            f"{name} was said to be lost by {by} alone, and goes on taking writes:"
+            f" `CRDT.MEMBER LOST {name}` in {name} confirms it, `CRDT.MEMBER KEEP {name}` denies it"
+        )
     if region.info.get("crdt_damage"):
         found.append(
             f"{name} met damage in its database: {region.info['crdt_damage']};"
@@ -116,14 +121,19 @@ def _are_linked(region: RegionFacts, name: str, regions: list[RegionFacts]) -> b
 
 
 def _link_problems(region: RegionFacts, regions: list[RegionFacts]) -> list[str]:
-    """The links of a region that are not up.
+    """The links of a region that are not up, or whose peer runs twice.
 
     A link from a region that does not answer, or that has just started, says nothing new.
     """
     if region.state == "lost":
         return []  # All its links are refused for that reason, which is a problem of its own.
     quiet = {other.place.name for other in regions if other.error or other.state == "starting"}
-    return [
+    doubles = [
+        f"{region.place.name} says: {peer.detail}"
+        for peer in region.peers
+        if peer.link == "up" and peer.detail
+    ]
+    return doubles + [
         f"{region.place.name} receives nothing from {peer.name}: link {peer.link}"
         f"{': ' + peer.detail if peer.detail else ''}{_advice(region, peer)}"
         for peer in region.peers

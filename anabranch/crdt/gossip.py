@@ -94,6 +94,14 @@ class StartAnswer:
         self.lives = lives or {}
         self.read_ms = read_ms
 
+    def with_lives(self, lives: dict[int, int]) -> StartAnswer:
+        """The same answer with other lives of members; itself if these are its own."""
+        if lives is self.lives:
+            return self
+        return StartAnswer(
+            self.number, self.life, self.vector, self.clock_ms, self.collected, lives, self.read_ms
+        )
+
 
 class RecoveryQuestion:
     """Question number `number` of a region in recovery, asked in its life `life`.

@@ -28,8 +28,9 @@ ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 60.0
 # Less than any region's database has after its start.
 FULL_DISK_BYTES = 16 << 10
-# Events of other tests: test_repair.py, and tests/driver with test_events.py and test_links.py.
-ELSEWHERE = {"divergence", "log_gap", "log_unreadable", "salvaged", "salvage_loss"}
+# Events of other tests: test_repair.py, tests/driver with test_events.py and test_links.py, and
+# tests/trust.
+ELSEWHERE = {"claim_ignored", "divergence", "log_gap", "log_unreadable", "salvaged", "salvage_loss"}
 _EVENT = re.compile(r": event=(\w+) region=(\w+) (.*)")
 
 
@@ -68,6 +69,7 @@ def test_links(new_cluster: Callable[..., LiveCluster]) -> None:
     told(us, "starting")
     told(us, "serving")
     told(eu, "link_up", "peer=us")
+    told(us, "link_accepted", "peer=eu")
     cluster.link("eu", "us", "LIMIT", 1000)
     told(eu, "link_throttled", "peer=us delay_ms=0 limit_bytes_s=1000")
     for _ in range(5):
@@ -96,6 +98,10 @@ def test_links(new_cluster: Callable[..., LiveCluster]) -> None:
     us.process.wait(30)
     cluster.start("us")
     told(eu, "link_refused", "peer=us direction=sending reason=lost")
+    # Of two regions only one can say it, so the operator confirms it.
+    told(us, "called_lost", "by=eu")
+    with us.client() as client:
+        client.execute_command("CRDT.MEMBER", "LOST", "us")
     told(us, "lost", "by=eu")
 
 
@@ -119,9 +125,9 @@ def test_two_processes_of_one_region(new_cluster: Callable[..., LiveCluster]) ->
     second = spawn(line, log, child_env())
     try:
         both = f"{resp} on {platform.node()} (process {second.pid})"
-        told(eu, "two_processes", f'connected="{both}" text="two processes run as region us')
-        eventually(lambda: "event=two_processes" in log.read_text(), PATIENCE_S, "the second one")
-        told(cluster["us"], "link_refused", 'reason=duplicate text="')
+        told(eu, "two_processes", f'refused="{both}"')
+        eventually(lambda: "reason=duplicate" in log.read_text(), PATIENCE_S, "the second one")
+        told(cluster["us"], "two_processes", 'text="eu says: two processes run as region us')
         shown = status(cluster["us"].address, eu.address)
         assert both in shown and cluster["us"].address in shown
         named = (

@@ -219,5 +219,5 @@ def test_a_hard_limit_of_files_lowers_maxclients(tmp_path: Path) -> None:
     )
     assert done.stderr == ""
     warning, fitted = done.stdout.splitlines()
-    assert warning.startswith("maxclients is 272 instead of 10000: this process may open 400 files")
-    assert fitted == "272 {'maxclients': 272}"
+    assert warning.startswith("maxclients is 16 instead of 10000: this process may open 400 files")
+    assert fitted == "16 {'maxclients': 16}"

@@ -212,6 +212,18 @@ def test_a_lost_region_that_came_back_is_one_problem() -> None:
     ]
 
 
+def test_t6_the_word_of_one_member_that_a_region_is_lost_is_a_problem() -> None:
+    """Two regions: only one can say it, so the operator is asked."""
+    _, _, ap = regions = cluster(FULL)
+    ap.info.update(crdt_called_lost_unconfirmed="us")
+    assert problems(regions) == [
+        (
+            "ap was said to be lost by us alone, and goes on taking writes:"
+            " `CRDT.MEMBER LOST ap` in ap confirms it, `CRDT.MEMBER KEEP ap` denies it"
+        )
+    ]
+
+
 def test_damage_is_a_problem() -> None:
     us, _, _ = regions = cluster(FULL)
     us.info["crdt_damage"] = "row 7 of the log is damaged"

@@ -198,6 +198,8 @@ class FakeEngine:
         self.collected: dict[int, int] = {}
         # What it asks the others, as a start does; None: it serves.
         self.question: Optional[StartQuestion] = None
+        self.holds_all_own = False
+        self.clock_ms = 0
         # -- what sync told it
         self.lives: dict[int, int] = {}
         self.start_answers: list[tuple[int, StartAnswer]] = []
@@ -496,14 +498,17 @@ class FakeDriver:
 
     # -- what carries connections calls
 
-    def dialled(self, peer: int) -> Optional[int]:
-        return self.hub.dial_opened(peer, self.clock())
+    def dialled(self, peer: int, address: str = "") -> Optional[int]:
+        return self.hub.dial_opened(peer, self.clock(), address)
 
     def dial_failed(self, peer: int, text: str) -> None:
         self.hub.dial_failed(peer, text, self.clock())
 
-    def accepted(self) -> int:
-        return self.hub.accepted(self.clock())
+    def accepted(self, address: str = "") -> int:
+        return self.hub.accepted(self.clock(), address)
+
+    def turned_away(self, address: str, reason: str) -> None:
+        self.hub.turned_away(address, reason, self.clock())
 
     def received(self, connection: int, message: Message, size: int = 0) -> None:
         self.hub.received(connection, message, self.clock())

@@ -6,9 +6,9 @@ from anabranch.crdt.errors import PeerError
 from anabranch.region.engine.clock import SteadyClock
 from anabranch.region.engine.settings import Settings
 from anabranch.sync.session import messages as m
-from anabranch.sync.session.connections import HANDSHAKES_MAX
 from anabranch.sync.session.hub import Hub
 from anabranch.sync.session.refusal_log import LINES_MAX, TEXT_MAX, WINDOW_MS, RefusalLog, Refused
+from anabranch.sync.session.unnamed import UNNAMED_MAX
 from tests.sync.fakes import NAMES, FakeEngine
 
 TABLE = {1: NAMES[1], 2: NAMES[2]}
@@ -88,12 +88,12 @@ def test_a_refusal_with_a_megabyte_of_members_is_a_short_line() -> None:
 def test_connections_without_a_hello_are_few() -> None:
     """Each may hold a message of 32 MiB, and there was no limit to their number."""
     one = hub()
-    numbers = [one.accepted(0) for _ in range(HANDSHAKES_MAX)]
+    numbers = [one.accepted(0) for _ in range(UNNAMED_MAX)]
     assert not any(one.finished(number) for number in numbers)
     newest = one.accepted(1)
     assert [one.finished(number) for number in (*numbers, newest)] == [True] + 64 * [False]
     hello = m.Hello(m.VERSION, "c", TABLE, 2, "eu", 1, 1, {}, {}, frozenset(), 1000)
     one.received(newest, hello, 1)
-    for _ in range(3 * HANDSHAKES_MAX):
+    for _ in range(3 * UNNAMED_MAX):
         one.accepted(2)
     assert not one.finished(newest), "a peer that has greeted stays"

@@ -132,20 +132,25 @@ class Driver:
         if self.engine.peers.links.has_requests():
             self.hub.apply_link_requests(self._clock.now_ms())
 
-    def dialled(self, peer: int) -> Optional[int]:
+    def dialled(self, peer: int, address: str = "") -> Optional[int]:
         """A dial succeeded. Returns the connection's number; None if it is no longer wanted."""
         self._step_wanted = True
-        return self.hub.dial_opened(peer, self._clock.now_ms())
+        return self.hub.dial_opened(peer, self._clock.now_ms(), address)
 
     def dial_failed(self, peer: int, text: str) -> None:
         """A dial failed, for the reason in `text`."""
         self._step_wanted = True
         self.hub.dial_failed(peer, text, self._clock.now_ms())
 
-    def accepted(self) -> int:
-        """A peer has dialled this region. Returns the connection's number."""
+    def accepted(self, address: str = "") -> int:
+        """A peer at `address` has dialled this region. Returns the connection's number."""
         self._step_wanted = True
-        return self.hub.accepted(self._clock.now_ms())
+        return self.hub.accepted(self._clock.now_ms(), address)
+
+    def turned_away(self, address: str, reason: str) -> None:
+        """A connection from `address` was closed, because it had not said who it is."""
+        self._step_wanted = True
+        self.hub.turned_away(address, reason, self._clock.now_ms())
 
     def received(self, connection: int, message: Message, size: int = 0) -> None:
         """A message of a peer has arrived, of `size` bytes. Call it in the order of arrival."""

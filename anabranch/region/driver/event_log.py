@@ -25,6 +25,8 @@ class EventLog:
         self._notes: list[Note] = []
         self._divergences = 0
         self._lifecycle = ""
+        # The members whose word that this region is lost needs another one.
+        self._called_lost = ""
         # The effects that were applied when the recovery began; None: there is none.
         self._before_recovery: Optional[Vector] = None
         self._commit_fails = False
@@ -105,7 +107,19 @@ class EventLog:
         if state.lifecycle.shown != self._lifecycle:
             self._lifecycle = state.lifecycle.shown
             self._tell_lifecycle()
+        self._tell_called_lost(state.members.names_of(state.lifecycle.lost_words.unconfirmed()))
         self._find_slow_links()
+
+    def _tell_called_lost(self, by: str) -> None:
+        """Tells of a word that this region is lost, which needs another one (S13.8)."""
+        if by and by != self._called_lost:
+            name = self._engine.name
+            text = (
+                f"region {name} was said to be lost by {by} alone, and goes on: a second member's"
+                f" word ends its writes, or its operator's, `CRDT.MEMBER LOST {name}` in {name}"
+            )
+            self._error("called_lost", text, by=by)
+        self._called_lost = by
 
     def _tell_lifecycle(self) -> None:
         engine, state = self._engine, self._engine.state
@@ -126,7 +140,7 @@ class EventLog:
             )
             self._error(APART, text, offset=problem)
         elif self._lifecycle == LOST:
-            by = state.members.names_of(state.lifecycle.called_lost_by)
+            by = state.members.names_of(state.lifecycle.lost_words.confirmed())
             text = (
                 f"LOST: region {engine.name} was said to be lost by {by}: it takes no more"
                 " writes; `anabranch export` saves what only it holds"

@@ -42,6 +42,8 @@ Reading order:
 - `members`: the table of members.
 - `member_clocks`: the clocks of the members, and whether this region's is apart from them.
 - `peers`: the state of the links to each other region.
+- `start_askings`: who answered the start.
+- `lost_words`: who says that the region is lost.
 - `lifecycle`: start, serving and recovery.
 - `lags`: how far regions are behind each other in time, and how long effects travel.
 - `gossiping`: gossip between regions.

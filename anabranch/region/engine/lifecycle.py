@@ -31,11 +31,13 @@ from anabranch.crdt.gossip import (
 )
 from anabranch.crdt.vector import Vector, includes, raise_to
 from anabranch.region.engine.clock import EngineClock
+from anabranch.region.engine.lost_words import LostWords
+from anabranch.region.engine.start_askings import StartAskings
 
 STARTING: Final = "starting"
 SERVING: Final = "serving"
 RECOVERY: Final = "recovery"
-# Another member called this region lost (S13.8). The state is final.
+# Two members called this region lost, or one and its operator (S13.8), who can take it back.
 LOST: Final = "lost"
 # The region's clock is apart from the members' clocks (S10.2). It is shown instead of STARTING and
 # SERVING.
@@ -45,29 +47,11 @@ APART: Final = "apart"
 _ASK_AGAIN_MS: Final = 200
 
 _LACKS_OWN: Final = "a member holds more effects of this region than it has itself"
+_TAKEN_BACK: Final = "its operator took back that it is lost"
 _NO_DATA: Final = (
     "its directory was empty and not every member has answered (--first-start says that the"
     " cluster is new)"
 )
-
-
-class _Start:
-    """The askings of a start (S13.6): the number of the present one, and who answered it."""
-
-    def __init__(self, ends_ms: int, has_served: bool) -> None:
-        # The steady time at which the patience is over, in ms.
-        self.ends_ms: Final = ends_ms
-        # Whether a start in this directory was over once, or is the first by the operator's word.
-        self.has_served = has_served
-        self.number = 1
-        self.answered: set[int] = set()
-
-    def ask_anew(self) -> None:
-        self.number += 1
-        self.answered.clear()
-
-    def is_answered(self, others: list[int]) -> bool:
-        return self.answered.issuperset(others)
 
 
 class Lifecycle:
@@ -95,14 +79,14 @@ class Lifecycle:
         self.state = RECOVERY if recovery else STARTING
         # In what way this region's clock is apart from the others', in words; empty: it is not.
         self.clock_problem = ""
-        # The members that called this region lost (S13.8), stored on disk.
-        self.called_lost_by: list[int] = []
+        # Who calls this region lost (S13.8), stored on disk.
+        self.lost_words: Final = LostWords(region_id)
         # The newest life heard of each other member (S1.3).
         self.lives: dict[int, int] = {}
         # The members that this region calls lost (S13.8).
         self.lost: list[int] = []
         self._clock: Final = clock
-        self._start: Final = _Start(clock.steady_ms + patience_ms, has_served)
+        self._start: Final = StartAskings(clock.steady_ms + patience_ms, has_served)
         # -- this region's recovery; each life numbers its askings from 1
         self.asking = 0
         self._asked_ms = 0
@@ -185,6 +169,7 @@ class Lifecycle:
             return
         if self._start.is_answered(others):
             self.state = SERVING
+            self._start.found_all = True
         elif self.patience_is_over:
             if self._start.has_served:
                 self.state = SERVING
@@ -197,6 +182,11 @@ class Lifecycle:
         It speaks of a region that has just begun to serve.
         """
         return self.asking == 0 and not self._start.is_answered(others)
+
+    @property
+    def holds_all_own(self) -> bool:
+        """Whether no other region can hold effects of this region that it lacks (S13.6)."""
+        return self._start.found_all
 
     # -- lives
 
@@ -261,13 +251,23 @@ class Lifecycle:
     def call_lost(self, by: list[int]) -> bool:
         """These members call this region lost (S13.8). Returns whether one had not until now.
 
-        They take nothing from it any more, so it issues no effect from now on.
+        They take nothing from it any more, so it issues no effect from the second word on. `by` its
+        own region_id is the word of its operator.
         """
-        news = [member for member in by if member not in self.called_lost_by]
-        self.called_lost_by += news
-        if self.called_lost_by:
+        has_news = self.lost_words.add(by)
+        if self.lost_words.are_enough:
             self.state = LOST
-        return bool(news)
+        return has_news
+
+    def take_back_lost(self) -> None:
+        """The operator says that this region is not lost. If it was, it begins a recovery.
+
+        So it issues nothing before all members have answered: those that mean it refuse it again.
+        """
+        self.lost_words.by.clear()
+        if self.state == LOST:
+            self.state = STARTING
+            self.enter_recovery(_TAKEN_BACK)
 
     # -- recovery
 
@@ -276,6 +276,7 @@ class Lifecycle:
         if self.state in (RECOVERY, LOST):
             return
         self.state = RECOVERY
+        self._start.found_all = False
         self.recovery_cause = cause
         self.life = max(self.life + 1, self._clock.now_ms)
         self.recovery = self.life
@@ -314,6 +315,7 @@ class Lifecycle:
                 self.ask()
         else:
             self.state = SERVING
+            self._start.found_all = True
             self.recovery = 0
             self.recovery_cause = ""
             self._answers = {}

@@ -51,6 +51,8 @@ class LinkCalls:
         status = self.state.peers.by_id[peer]
         status.state = state
         status.detail = detail
+        if state == "up" and self.state.lifecycle.lost_words.remove(peer):
+            self.state.note_called_lost()
 
     def runs_twice(self, peer: int, detail: str) -> None:
         """Sets what CRDT.PEERS shows beside the state of a link: two processes run as `peer`."""

@@ -32,6 +32,16 @@ class PeerCalls:
         self.snapshots: Final = snapshots
         self._steps: Final = steps
 
+    @property
+    def clock_ms(self) -> int:
+        """The highest time that counts here (S10.2)."""
+        return self.state.clock.now_ms
+
+    @property
+    def holds_all_own(self) -> bool:
+        """Whether no other region can hold effects of this region that it lacks (S13.6)."""
+        return self.state.lifecycle.holds_all_own
+
     # -- statements
 
     def attest(self, with_digest: bool, now_ms: int) -> Attestation:
@@ -168,7 +178,5 @@ class PeerCalls:
         """
         state = self.state
         member = state.members.by_id.get(peer)
-        if member is None or member.lost or not state.lifecycle.call_lost([peer]):
-            return
-        by = sorted(state.lifecycle.called_lost_by)
-        state.store_meta("called_lost", ",".join(map(str, by)).encode())
+        if member is not None and not member.lost and state.lifecycle.call_lost([peer]):
+            state.note_called_lost()

@@ -255,6 +255,11 @@ class EngineState:
         self.stability.time.lost_ms = self.clock.now_ms
         self.disk.meta_changes["lost_at"] = b"%d" % self.clock.now_ms
 
+    def note_called_lost(self) -> None:
+        """Stores who calls this region lost (S13.8)."""
+        by = sorted(self.lifecycle.lost_words.by)
+        self.store_meta("called_lost", ",".join(map(str, by)).encode())
+
     def store_meta(self, name: str, value: bytes) -> None:
         """Stores a meta row with a commit of its own, so that a reply can wait for it."""
         self.disk.meta_changes[name] = value

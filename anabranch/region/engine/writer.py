@@ -94,10 +94,10 @@ class Writer:
                 f" {self._members.names_of(waited)}"
             )
         if self._lifecycle.state == LOST:
+            by = self._members.names_of(self._lifecycle.lost_words.confirmed())
             raise CommandError(
-                f"READONLY region {self._members.name} was said to be lost by "
-                f"{self._members.names_of(self._lifecycle.called_lost_by)}: nothing is taken from "
-                "it any more; `anabranch export` saves what only it holds"
+                f"READONLY region {self._members.name} was said to be lost by {by}: nothing is"
+                " taken from it any more; `anabranch export` saves what only it holds"
             )
         if self._lifecycle.clock_problem:
             raise CommandError(

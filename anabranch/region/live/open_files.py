@@ -12,8 +12,9 @@ from typing import Final
 
 from anabranch.region.engine.settings import Settings
 
-# Files that are no clients: the database, links in both directions, HTTP requests, the log.
-RESERVED: Final = 128
+# Files that are no clients: the database, the log, links in both directions, HTTP requests, and up
+# to three for each connection to the port of the other regions that has not said who it is.
+RESERVED: Final = 384
 # The system may name no limit, or one above what the kernel grants.
 _FILES_MAX: Final = 1 << 20
 

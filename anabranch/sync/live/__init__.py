@@ -2,6 +2,7 @@
 
 Reading order:
 
+- `front`: the port of the other regions: it accepts connections, and passes bytes on to grpc.
 - `carrier`: messages over gRPC.
 - `manager`: links, which carry values between the driver and the carrier.
 """

@@ -14,6 +14,7 @@ from typing import Any, Final, Optional, Protocol
 import grpc
 import grpc.aio
 
+from anabranch.sync.live.front import Front, Passage
 from anabranch.sync.session.fields import MESSAGE_BYTES_MAX
 
 _log: Final = logging.getLogger("anabranch.sync")
@@ -46,6 +47,10 @@ _LISTENER_OPTIONS: Final[list[tuple[str, Any]]] = [
     *_OPTIONS,
     ("grpc.server_handshake_timeout_ms", 10_000),
     ("grpc.max_connection_idle_ms", 10_000),
+    # A peer has one call at a time on each of its connections. The front limits the connections;
+    # grpc limits them, too, because other programs of this machine may find its local socket.
+    ("grpc.max_concurrent_streams", 8),
+    ("grpc.max_allowed_incoming_connections", 256),
 ]
 
 
@@ -54,7 +59,13 @@ class ConnectionLost(Exception):
 
 
 class PeerStream(Protocol):
-    """One connection, in both directions."""
+    """One connection, in both directions. `address` is HOST:PORT of the other side."""
+
+    @property
+    def address(self) -> str: ...
+
+    def greeted(self) -> None:
+        """Notes that the other side has said who it is."""
 
     async def send(self, data: bytes) -> None:
         """Sends; returns when the transport has room for more. ConnectionLost when it failed."""
@@ -75,9 +86,13 @@ class PeerStream(Protocol):
 class DialledStream:
     """The dialler's end, with a channel of its own."""
 
-    def __init__(self, channel: grpc.aio.Channel, call: Any) -> None:
+    def __init__(self, channel: grpc.aio.Channel, call: Any, address: str) -> None:
+        self.address: Final = address
         self._channel = channel
         self._call = call
+
+    def greeted(self) -> None:
+        """Does nothing: this region has dialled, so it knows the other side."""
 
     async def send(self, data: bytes) -> None:
         try:
@@ -108,8 +123,14 @@ class DialledStream:
 class AcceptedStream:
     """The end of the region that was dialled."""
 
-    def __init__(self, context: Any) -> None:
+    def __init__(self, context: Any, passage: Passage) -> None:
+        self.address: Final = passage.address
         self._context = context
+        self._passage = passage
+
+    def greeted(self) -> None:
+        """The connection no longer counts among those that have not said who they are."""
+        self._passage.greeted()
 
     async def send(self, data: bytes) -> None:
         try:
@@ -144,7 +165,7 @@ async def dial(address: str) -> DialledStream:
         async with asyncio.timeout(_DIAL_TIMEOUT_S):
             call = channel.stream_stream(METHOD)()
             await call.wait_for_connection()
-        return DialledStream(channel, call)
+        return DialledStream(channel, call, address)
     except TimeoutError as error:
         await channel.close()
         raise ConnectionLost(f"{address} did not answer within {_DIAL_TIMEOUT_S:g} s") from error
@@ -175,16 +196,36 @@ class _EndsOfCalls(logging.Filter):
 _ENDS_OF_CALLS: Final = _EndsOfCalls()
 
 
-class Listener:
-    """Accepts links. `serve` runs once per connection; its return ends the connection."""
+def _tell_turned_away(address: str, reason: str) -> None:
+    _log.info("a connection from %s is closed: %s", address, reason)
 
-    def __init__(self, listen: str, serve: Callable[[PeerStream], Awaitable[None]]) -> None:
+
+class Listener:
+    """Accepts links. `serve` runs once per connection; its return ends the connection.
+
+    `turned_away` is told of connections that are closed without a Hello: the address, and why.
+    """
+
+    def __init__(
+        self,
+        listen: str,
+        serve: Callable[[PeerStream], Awaitable[None]],
+        turned_away: Callable[[str, str], None] = _tell_turned_away,
+    ) -> None:
         self._listen = listen
         self._serve = serve
+        self._turned_away = turned_away
         self._server: Optional[grpc.aio.Server] = None
+        self._front: Optional[Front] = None
 
     async def start(self) -> int:
         """Listens and returns the port; RuntimeError when the address is in use."""
+        self._front = front = Front(self._listen, self._turned_away)
+        try:
+            port = front.listen()
+        except OSError as error:
+            front.close()
+            raise RuntimeError(f"cannot listen on {self._listen}: {error}") from error
 
         async def link(_: Any, context: Any) -> None:
             # With the first message, grpc would send the initial metadata. If that send is
@@ -193,7 +234,13 @@ class Listener:
                 await context.send_initial_metadata(())
             except (grpc.RpcError, grpc.aio.UsageError, grpc.aio.InternalError):
                 return  # The dialler is gone.
-            await self._serve(AcceptedStream(context))
+            passage = front.passage(context.peer())
+            if passage is None:
+                return  # The dialler is gone, or it has found the local socket of grpc.
+            try:
+                await self._serve(AcceptedStream(context, passage))
+            finally:
+                passage.ended()
 
         for name in _LOGS_OF_TASKS:
             # A filter that a logger has already is not added again.
@@ -204,13 +251,18 @@ class Listener:
         self._server.add_generic_rpc_handlers(
             (grpc.method_handlers_generic_handler(service, handlers),)
         )
-        port = int(self._server.add_insecure_port(self._listen))
-        if port == 0:
-            raise RuntimeError(f"cannot listen on {self._listen}")
+        if self._server.add_insecure_port(front.local.grpc_address) == 0:
+            raise RuntimeError(f"cannot listen on {front.local.grpc_address}")
         await self._server.start()
+        front.start()
         return port
 
     async def stop(self) -> None:
+        if self._front is not None:
+            self._front.stop_listening()
         if self._server is not None:
             await self._server.stop(grace=_CLOSE_TIMEOUT_S)
             self._server = None
+        if self._front is not None:
+            self._front.close()
+            self._front = None

@@ -6,6 +6,7 @@ The driver makes all decisions.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
@@ -15,7 +16,7 @@ from typing import Any, Final, Optional, Protocol, TypeVar
 from anabranch.crdt.errors import PeerError
 from anabranch.sync.live.carrier import ConnectionLost, Listener, PeerStream, dial
 from anabranch.sync.session.codec import decode_down, decode_up, encode
-from anabranch.sync.session.messages import Message
+from anabranch.sync.session.messages import Message, Welcome
 
 _log: Final = logging.getLogger("anabranch.sync")
 
@@ -28,9 +29,10 @@ T = TypeVar("T")
 class Driver(Protocol):
     """The part that decides, as sync uses it. See `region.driver.driver.Driver`."""
 
-    def dialled(self, peer: int) -> Optional[int]: ...
+    def dialled(self, peer: int, address: str = "") -> Optional[int]: ...
     def dial_failed(self, peer: int, text: str) -> None: ...
-    def accepted(self) -> int: ...
+    def accepted(self, address: str = "") -> int: ...
+    def turned_away(self, address: str, reason: str) -> None: ...
     def received(self, connection: int, message: Message, size: int = 0) -> None: ...
     def reads_on(self, connection: int) -> bool: ...
     def malformed(self, connection: int, error: PeerError) -> None: ...
@@ -88,7 +90,7 @@ class SyncManager:
         self.addresses: Final = dict(addresses)
         self._region: Final = region
         self._driver: Final = region.driver
-        self._listener: Final = Listener(listen, self._serve)
+        self._listener: Final = Listener(listen, self._serve, self._turned_away)
         self._carried: dict[int, _Carried] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._running = False
@@ -172,7 +174,7 @@ class SyncManager:
             self._step(lambda: self._driver.dial_failed(peer, text))
             self._region.stepped()
             return
-        number = self._step(lambda: self._driver.dialled(peer))
+        number = self._step(lambda: self._driver.dialled(peer, stream.address))
         self._region.stepped()
         if number is None:
             await stream.close()
@@ -181,8 +183,15 @@ class SyncManager:
 
     async def _serve(self, stream: PeerStream) -> None:
         if self._running:
-            number = self._step(self._driver.accepted)
+            number = self._step(lambda: self._driver.accepted(stream.address))
             await self._run(number, _Carried(stream, is_dialled=False))
+
+    def _turned_away(self, address: str, reason: str) -> None:
+        """A connection was closed that had not said who it is."""
+        if self._running and not self._has_failed:
+            with contextlib.suppress(_StepFailed):
+                self._step(lambda: self._driver.turned_away(address, reason))
+                self._region.stepped()
 
     async def _run(self, number: int, carried: _Carried) -> None:
         """Carries one connection until either side ends it."""
@@ -243,7 +252,7 @@ class SyncManager:
         on disk.
         """
         while True:
-            data = self._step(lambda: self._next(number, carried.is_dialled))
+            data = self._step(lambda: self._next(number, carried))
             if data is not None:
                 await carried.stream.send(data)
                 self._region.stepped()
@@ -254,11 +263,13 @@ class SyncManager:
                 carried.may_send.clear()
                 await carried.may_send.wait()
 
-    def _next(self, number: int, is_dialled: bool) -> Optional[bytes]:
+    def _next(self, number: int, carried: _Carried) -> Optional[bytes]:
         """The bytes of the next message to the peer; None if none waits."""
         message = self._driver.next_message(number)
         if message is None:
             return None
-        data = encode(message, is_dialled, self._driver.compression())
+        if isinstance(message, Welcome):
+            carried.stream.greeted()
+        data = encode(message, carried.is_dialled, self._driver.compression())
         self._driver.sent(number, len(data))
         return data

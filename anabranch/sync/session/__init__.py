@@ -15,6 +15,7 @@ Reading order:
 - `sender`: the state machine of one link that a peer dialled.
 - `puller`: the decision when to ask which peer for a snapshot.
 - `held_messages`: the messages that a delay or limit of CRDT.LINK holds back.
+- `unnamed`: the connections that have not said who they are.
 - `links`: connections, and the links that this region dials.
 - `snapshots`: serving snapshots to peers.
 - `announcer`: attestations, and the times at which they are sent.
@@ -23,6 +24,9 @@ Reading order:
 - `work`: the tasks that the hub hands to the driver.
 - `refusal_log`: the refusals of links for the operator's log.
 - `connections`: all connections: they open, are refused, close and fail.
+- `question_rates`: how often a peer may ask and report.
+- `claims`: what a peer may claim.
+- `contested`: the Hellos that would end living connections.
 - `announcements`: what this region tells its peers of itself.
 - `doubles`: two processes that run as one region.
 - `opening`: the handshakes of all connections.

@@ -19,11 +19,9 @@ from anabranch.sync.session.refusal_log import RefusalLog, Refused
 from anabranch.sync.session.sender import Sender
 from anabranch.sync.session.snapshots import SnapshotServer
 from anabranch.sync.session.start_asking import StartAsking
+from anabranch.sync.session.unnamed import TOO_LATE, TOO_MANY, Unnamed
 from anabranch.sync.session.work import HubWork
 
-# Most accepted connections without a Hello. A peer sends it at once; each of the others may hold a
-# message of the greatest length.
-HANDSHAKES_MAX: Final = 64
 # A connection is taken for dead after crdt-link-silence-ms without a message, but not before this
 # number of heartbeats is missing.
 _SILENCE_HEARTBEATS: Final = 50
@@ -60,6 +58,8 @@ class Connections:
         self.snapshots: Final = SnapshotServer()
         self.start_asking: Final = StartAsking(engine)
         self.puller: Final = Puller()
+        # The accepted connections without a Hello: each may hold a message of the greatest length.
+        self.unnamed: Final = Unnamed()
         self.counts: Final = dict.fromkeys(
             [
                 "refusals",
@@ -84,8 +84,8 @@ class Connections:
 
     # -- connections open and close
 
-    def dialled(self, peer: int, now_ms: int) -> Optional[PeerConnection]:
-        """Notes that the dial of `peer` succeeded.
+    def dialled(self, peer: int, now_ms: int, address: str) -> Optional[PeerConnection]:
+        """Notes that the dial of `peer` at `address` succeeded.
 
         Returns the connection, or None when it is no longer wanted.
         """
@@ -97,7 +97,7 @@ class Connections:
             if former.receiver is not None and former.peer == peer:
                 self.drop(former)
         link.connection = connection = self._new(
-            now_ms, receiver=Receiver(peer, LinkLimits(self.settings))
+            now_ms, address, receiver=Receiver(peer, LinkLimits(self.settings))
         )
         return connection
 
@@ -108,23 +108,27 @@ class Connections:
         if link.wanted:
             self.set_state(link, link.state, text)
 
-    def accepted(self, now_ms: int) -> int:
-        """Notes that a peer dialled this region; returns the number of the connection.
-
-        Above `HANDSHAKES_MAX` connections without a Hello, the oldest of these is closed.
-        """
-        silent = [
-            connection
-            for connection in self.by_number.values()
-            if connection.sender is not None and connection.greeting is None
-        ]
-        if len(silent) >= HANDSHAKES_MAX:
-            self.drop(silent[0])
+    def accepted(self, now_ms: int, address: str) -> int:
+        """Notes that `address` dialled this region; returns the number of the connection."""
         sender = Sender(self.engine.region_id, LinkLimits(self.settings), self.tail)
-        connection = self._new(now_ms, sender=sender)
+        connection = self._new(now_ms, address, sender=sender)
         if self.is_leaving:
             self.drop(connection)
+            return connection.number
+        one_too_many = self.unnamed.add(connection.number, address, self.steady.at(now_ms))
+        if one_too_many is not None:
+            self._turn_away(one_too_many, TOO_MANY, now_ms)
         return connection.number
+
+    def _turn_away(self, number: int, text: str, now_ms: int) -> None:
+        """Closes an accepted connection that has not said who it is."""
+        connection = self.by_number[number]
+        self.drop(connection)
+        self.turned_away(connection.address, text, now_ms)
+
+    def turned_away(self, address: str, text: str, now_ms: int) -> None:
+        """Notes that a connection from `address` was closed before its Hello."""
+        self._count_refusal(Refused(0, "sending to", "silent", text, address), now_ms)
 
     def closed(self, number: int, text: str, now_ms: int) -> None:
         """Notes that the carrier lost this connection or that the other side closed it."""
@@ -164,11 +168,15 @@ class Connections:
                 self.closed(connection.number, text, now_ms)
 
     def _new(
-        self, now_ms: int, receiver: Optional[Receiver] = None, sender: Optional[Sender] = None
+        self,
+        now_ms: int,
+        address: str,
+        receiver: Optional[Receiver] = None,
+        sender: Optional[Sender] = None,
     ) -> PeerConnection:
         self._number += 1
         connection = PeerConnection(
-            self._number, self.steady.at(now_ms), receiver=receiver, sender=sender
+            self._number, self.steady.at(now_ms), receiver=receiver, sender=sender, address=address
         )
         self.by_number[connection.number] = connection
         return connection
@@ -182,6 +190,7 @@ class Connections:
     def detach(self, connection: PeerConnection) -> None:
         """Takes a connection out of its link and drops its data. Its last messages may still go."""
         self.has_detached = True
+        self.unnamed.remove(connection.number)
         self.start_asking.forget(connection)
         if connection.receiver is not None:
             link = self.links[connection.peer]
@@ -216,6 +225,8 @@ class Connections:
         for connection in list(self.by_number.values()):
             if steady_ms - connection.heard_ms > silence_ms:
                 self.closed(connection.number, f"nothing heard for {silence_ms} ms", now_ms)
+        for number in self.unnamed.late(steady_ms):
+            self._turn_away(number, TOO_LATE, now_ms)
 
     # -- refusals
 
@@ -238,12 +249,10 @@ class Connections:
         self.show_refusal(connection, refusal.reason, refusal.text, now_ms)
 
     def show_refusal(self, connection: PeerConnection, reason: str, text: str, now_ms: int) -> None:
-        self.counts["refusals"] += 1
         self.engine.peers.links.refused(reason)
         direction = "receiving from" if connection.receiver is not None else "sending to"
-        refused = Refused(connection.peer, direction, reason, text)
-        if self._refusals.is_line(refused, self.steady.at(now_ms)):
-            self.tell_refusal(refused)
+        refused = Refused(connection.peer, direction, reason, text, connection.address)
+        self._count_refusal(refused, now_ms)
         if connection.receiver is not None:
             link = self.links[connection.peer]
             if not link.wanted:
@@ -255,6 +264,11 @@ class Connections:
             link.back_off_longest(self.steady.at(now_ms))
             self.set_state(link, "forked" if reason == "forked" else "refused", f"{reason}: {text}")
 
+    def _count_refusal(self, refused: Refused, now_ms: int) -> None:
+        self.counts["refusals"] += 1
+        if self._refusals.is_line(refused, self.steady.at(now_ms)):
+            self.tell_refusal(refused)
+
     def tell_refusal(self, refused: Refused, count: int = 1) -> None:
         """Adds a refusal for the operator's log. `count`: the new ones since the last such line."""
         peer = self.name_of(refused.peer)
@@ -264,6 +278,8 @@ class Connections:
             "direction": refused.direction.split(" ", 1)[0],
             "reason": refused.reason,
         }
+        if refused.address:
+            fields["address"] = refused.address
         if count > 1:
             text = f"{count} refusals since the last line, the newest: {text}"
             fields["count"] = count
@@ -358,6 +374,18 @@ class Connections:
         """Adds an event of the link by which this region receives from a peer."""
         shown = self.name_of(peer)
         self.tell(level, name, f"the link from {shown} {text}", peer=shown, **fields)
+
+    def tell_accepted(self, connection: PeerConnection) -> None:
+        """Adds an event of a link by which a peer begins to receive from this region."""
+        shown = self.name_of(connection.peer)
+        self.tell(
+            logging.INFO,
+            "link_accepted",
+            f"{shown} receives from this region",
+            peer=shown,
+            life=connection.life,
+            **connection.address_field(),
+        )
 
     def name_of(self, peer: int) -> str:
         member = self.engine.members.get(peer)

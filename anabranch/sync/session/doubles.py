@@ -1,12 +1,13 @@
 """Two processes that run as one region: finds them out, and lets one of them in. Sans-IO.
 
 Each process draws a random number when it begins, and tells it in every Hello and Welcome. A
-process that is replaced never comes back. So if the numbers of one region arrive in the order A, B,
-A, both processes run. Both would issue effects with the same dots, and each would make the other
-take a later life, for ever (S1.3).
+process that comes while another one of its region is connected and alive (`contested`) is a second
+one, or a stranger. A process that is replaced never comes back. So both run, too, if the numbers of
+one region are taken in the order A, B, A. Both would issue effects with the same dots, and each
+would make the other take a later life, for ever (S1.3).
 
-The process that came last stays connected. The one before it is refused while the other one has a
-connection, so that the links are quiet, and both are told.
+The process that is connected stays so. The other one is refused meanwhile, so that the links are
+quiet, and both are told.
 """
 
 from __future__ import annotations
@@ -31,8 +32,7 @@ class _Processes:
         self.newest = 0
         self.newest_place = ""
         self.former = 0
-        self.former_place = ""
-        # The former one was refused at this steady time, for the last time; -1: never.
+        # Another one was refused at this steady time, for the last time; -1: never.
         self.refused_ms = -1
 
 
@@ -46,22 +46,33 @@ class Doubles:
     def refusal(
         self, connection: PeerConnection, greeting: Union[m.Hello, m.Welcome], now_ms: int
     ) -> Optional[m.Refusal]:
-        """Notes the process of a greeting; returns the refusal if another one runs as its region.
+        """Notes the process of a greeting; the refusal if another one runs as its region."""
+        seen = self._seen.setdefault(greeting.region_id, _Processes())
+        is_former = greeting.process != 0 and greeting.process == seen.former
+        if is_former and self._is_connected(seen.newest):
+            return self._refuse(greeting, seen, self._connections.steady.at(now_ms))
+        self.taken(connection, greeting)
+        return None
 
-        A peer of an earlier version tells no number.
-        """
+    def newcomer(self, hello: m.Hello, now_ms: int) -> m.Refusal:
+        """The refusal for a process that came while another one is connected and alive."""
+        seen = self._seen.setdefault(hello.region_id, _Processes())
+        if not hello.process or not seen.newest:
+            text = f"another connection of {hello.name} is alive here, and goes on"
+            return m.Refusal("superseded", text)
+        return self._refuse(hello, seen, self._connections.steady.at(now_ms))
+
+    def taken(self, connection: PeerConnection, greeting: Union[m.Hello, m.Welcome]) -> None:
+        """Notes the process of a peer that is taken. One of an earlier version tells no number."""
         process, place = greeting.process, greeting.place[:PLACE_MAX]
         if not process:
-            return None
+            return
         seen = self._seen.setdefault(greeting.region_id, _Processes())
-        if process == seen.former and self._is_connected(seen.newest):
-            return self._refuse(greeting, seen, self._connections.steady.at(now_ms))
         if process != seen.newest:
-            seen.former, seen.former_place = seen.newest, seen.newest_place
+            seen.former = seen.newest
             seen.newest, seen.newest_place = process, place
             self._forget(greeting.region_id, seen)
         connection.process = process
-        return None
 
     def _is_connected(self, process: int) -> bool:
         return any(
@@ -73,7 +84,8 @@ class Doubles:
         self, greeting: Union[m.Hello, m.Welcome], seen: _Processes, steady_ms: int
     ) -> m.Refusal:
         peer, connections = greeting.region_id, self._connections
-        places = f"the one at {seen.former_place}, and the one at {seen.newest_place}"
+        refused = greeting.place[:PLACE_MAX]
+        places = f"the one at {seen.newest_place}, and the one at {refused}"
         text = f"two processes run as region {greeting.name}: {places}; stop one of them"
         text += " (docs/operations-repair.md)"
         if seen.refused_ms < 0:
@@ -82,7 +94,7 @@ class Doubles:
                 "two_processes",
                 text,
                 peer=greeting.name,
-                refused=seen.former_place,
+                refused=refused,
                 connected=seen.newest_place,
             )
             # The other process hears it from the refusal.

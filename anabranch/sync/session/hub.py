@@ -15,6 +15,7 @@ from anabranch.crdt.gossip import Gossip, StartAnswer, StartQuestion
 from anabranch.sync.session import leaving, link_requests
 from anabranch.sync.session import messages as m
 from anabranch.sync.session.announcements import Announcements
+from anabranch.sync.session.claims import Claims, life_of
 from anabranch.sync.session.connections import Connections
 from anabranch.sync.session.interfaces import Engine, Settings, SteadyClock
 from anabranch.sync.session.links import Link, PeerConnection
@@ -44,8 +45,10 @@ class Hub:
         self._engine: Final = engine
         self._connections: Final = Connections(engine, settings, peers, tail, clock)
         self._announcements: Final = Announcements(engine, self._connections)
-        self._opening: Final = Opening(engine, self._connections, self._announcements)
-        self._merging: Final = Merging(engine, self._connections, self._announcements)
+        self._claims: Final = Claims(engine, self._connections)
+        parts = (engine, self._connections, self._announcements, self._claims)
+        self._opening: Final = Opening(*parts)
+        self._merging: Final = Merging(*parts)
         self.counts: Final = self._connections.counts
 
     @property
@@ -60,12 +63,9 @@ class Hub:
 
     # -- connections
 
-    def dial_opened(self, peer: int, now_ms: int) -> Optional[int]:
-        """Notes that the dial of `peer` succeeded.
-
-        Returns the number of the connection, or None when the connection is no longer wanted.
-        """
-        connection = self._connections.dialled(peer, now_ms)
+    def dial_opened(self, peer: int, now_ms: int, address: str = "") -> Optional[int]:
+        """A dial succeeded. Returns the connection's number; None if it is no longer wanted."""
+        connection = self._connections.dialled(peer, now_ms, address)
         if connection is not None:
             assert connection.receiver is not None
             self._opening.greet(connection.receiver)
@@ -76,11 +76,15 @@ class Hub:
         """Notes that the dial of `peer` failed, for the reason in `text`."""
         self._connections.dial_failed(peer, text, now_ms)
 
-    def accepted(self, now_ms: int) -> int:
-        """Notes that a peer dialled this region; returns the number of the connection."""
-        number = self._connections.accepted(now_ms)
+    def accepted(self, now_ms: int, address: str = "") -> int:
+        """Notes that `address` dialled this region; returns the number of the connection."""
+        number = self._connections.accepted(now_ms, address)
         self._end()
         return number
+
+    def turned_away(self, address: str, reason: str, now_ms: int) -> None:
+        """Notes that the carrier closed a connection from `address` before its Hello."""
+        self._connections.turned_away(address, reason, now_ms)
 
     def closed(self, number: int, text: str, now_ms: int) -> None:
         """Notes that the carrier lost this connection or that the other side closed it."""
@@ -113,7 +117,8 @@ class Hub:
         connection = self._connections.by_number.get(number)
         if connection is None or connection.finishing:
             return
-        steady_ms = connection.heard_ms = self._connections.steady.at(now_ms)
+        steady_ms = self._connections.steady.at(now_ms)
+        connection.heard_ms = connection.said_ms = steady_ms
         if connection.receiver is not None:
             if self._connections.links[connection.peer].held.hold(message, steady_ms):
                 return
@@ -124,10 +129,12 @@ class Hub:
         try:
             if connection.receiver is not None:
                 for event in connection.receiver.received(message):
+                    self._claims.check(connection.peer, event, now_ms)
                     self._handle_down(connection, connection.receiver, event, now_ms)
             else:
                 assert connection.sender is not None
                 for said in connection.sender.received(message):
+                    self._claims.check(connection.peer, said, now_ms)
                     self._handle_up(connection, said, now_ms)
         except PeerError as error:
             self._connections.failed(connection, error, now_ms)
@@ -185,12 +192,15 @@ class Hub:
     def _handle_common(self, connection: PeerConnection, event: object, now_ms: int) -> None:
         """Handles the messages that go in both directions."""
         if isinstance(event, StartQuestion):
-            self._engine.peers.hear_lives(event.lives, now_ms)
+            self._engine.peers.hear_lives(
+                self._claims.lives(connection, event.lives, now_ms), now_ms
+            )
             self._peer_lives(connection, event.lives.get(connection.peer, 0), now_ms)
             self._connections.start_asking.asked(connection, event, now_ms)
             self._announcements.send_committed()
         elif isinstance(event, StartAnswer):
-            self._engine.peers.start_answered(connection.peer, event, now_ms)
+            lives = self._claims.lives(connection, event.lives, now_ms)
+            self._engine.peers.start_answered(connection.peer, event.with_lives(lives), now_ms)
             self._peer_lives(connection, event.life, now_ms)
         elif isinstance(event, m.Refusal):
             self._refused(connection, event, now_ms)
@@ -201,30 +211,25 @@ class Hub:
         The engine may promise an answer to a recovery question here. The answer covers the effects
         applied by now. The same step drops all data of former lives (S13.7).
         """
-        self._engine.peers.hear(gossip, now_ms)
-        self._peer_lives(connection, _life_of(connection.peer, gossip), now_ms)
+        self._engine.peers.hear(self._claims.gossip(connection, gossip, now_ms), now_ms)
+        self._peer_lives(connection, life_of(connection.peer, gossip), now_ms)
 
     def _peer_lives(self, connection: PeerConnection, life: int, now_ms: int) -> None:
-        """Takes the life that the connected peer reports of itself.
-
-        A recovery may have begun a later life of the peer since the handshake.
-        """
+        """Takes the life that the peer says it lives; a recovery may have begun it meanwhile."""
         connection.life = max(connection.life, life)
         self._connections.close_former_lives(now_ms)
 
     def _refused(self, connection: PeerConnection, refusal: m.Refusal, now_ms: int) -> None:
         """Handles a refusal: the peer closes the link for the reason given."""
         self._connections.drop(connection)
-        if refusal.life:
-            self._engine.peers.hear_lives({self._engine.region_id: refusal.life}, now_ms)
-        if refusal.reason == "lost":
+        if life := self._claims.own_life(connection, refusal.life, now_ms):
+            self._engine.peers.hear_lives({self._engine.region_id: life}, now_ms)
+        # Who dials may be anybody. The word of a member that is dialled comes from there.
+        dialled = connection.receiver is not None or connection.peer not in self.links
+        if refusal.reason == "lost" and dialled:
             self._engine.peers.called_lost(connection.peer)
-        self._connections.show_refusal(
-            connection,
-            refusal.reason,
-            f"{self._connections.name_of(connection.peer)} says: {refusal.text}",
-            now_ms,
-        )
+        text = f"{self._connections.name_of(connection.peer)} says: {refusal.text}"
+        self._connections.show_refusal(connection, refusal.reason, text, now_ms)
 
     # -- merging
 
@@ -266,6 +271,7 @@ class Hub:
                 link.dialling = True
                 self._connections.work.dials.append(link.peer)
         self._connections.close_silent(now_ms, steady_ms)
+        self._opening.decide(now_ms)
         self._connections.refuse_lost(now_ms)
         self._connections.start_asking.answer(now_ms)
         self._connections.tell_repeated_refusals(steady_ms)
@@ -391,10 +397,3 @@ class Hub:
         elif isinstance(request, ReadBlock):
             self.counts["bodies_sent"] += result is not None
             sender.block_read(result, disk_vector)
-
-
-def _life_of(peer: int, gossip: Gossip) -> int:
-    """Returns the life that a peer reports of itself in its gossip; 0 if it reports none."""
-    lives = [heard.life for heard in gossip.heard if heard.region_id == peer]
-    lives += [question.life for question in gossip.questions if question.asker == peer]
-    return max(lives, default=0)

@@ -26,13 +26,18 @@ class PeerConnection:
         *,
         receiver: Optional[Receiver] = None,
         sender: Optional[Sender] = None,
+        address: str = "",
     ) -> None:
         assert (receiver is None) != (sender is None)
         self.number = number
         self.receiver = receiver
         self.sender = sender
         self.peer = receiver.peer if receiver is not None else 0
-        self.heard_ms = now_ms
+        # HOST:PORT of the other side; empty if it is not known.
+        self.address = address
+        # When something was last heard, and a message arrived (steady). What is held back counts
+        # as heard.
+        self.heard_ms = self.said_ms = now_ms
         self.finishing = False
         # The Hello or Welcome of the other side.
         self.greeting: Optional[Union[Hello, Welcome]] = None
@@ -49,6 +54,10 @@ class PeerConnection:
         session = self.receiver or self.sender
         assert session is not None
         return session.open
+
+    def address_field(self) -> dict[str, object]:
+        """The field of an event that tells the address of the other side, if it is known."""
+        return {"address": self.address} if self.address else {}
 
     def queue(self, message: Union[StartQuestion, StartAnswer]) -> None:
         """Queues a message of a kind that goes in both directions."""

@@ -8,6 +8,7 @@ from typing import Final
 from anabranch.crdt.errors import ChainForked, PeerError
 from anabranch.crdt.vector import includes
 from anabranch.sync.session.announcements import Announcements
+from anabranch.sync.session.claims import Claims
 from anabranch.sync.session.connections import Connections
 from anabranch.sync.session.interfaces import Engine
 from anabranch.sync.session.links import PeerConnection
@@ -18,11 +19,12 @@ class Merging:
     """The merging of one region. It asks peers for snapshots, too (S11.1)."""
 
     def __init__(
-        self, engine: Engine, connections: Connections, announcements: Announcements
+        self, engine: Engine, connections: Connections, announcements: Announcements, claims: Claims
     ) -> None:
         self._engine: Final = engine
         self._connections: Final = connections
         self._announcements: Final = announcements
+        self._claims: Final = claims
         self._snapshot_number = 0
         # A join applied effects: headers at which other links stopped may be covered now.
         self._again = False
@@ -62,6 +64,7 @@ class Merging:
             bytes_max -= size
             merged = True
             try:
+                self._claims.check_blocks(link.peer, blocks)
                 self._engine.peers.merge(blocks, link.peer, now_ms)
                 self._connections.counts["blocks_merged"] += len(blocks)
                 self._connections.counts["bytes_merged"] += size
@@ -101,8 +104,10 @@ class Merging:
     def join(self, connection: PeerConnection, staged: Staged, now_ms: int) -> None:
         """Joins a staged snapshot in one step (S11.2), unless this region holds all of it by now.
 
-        Raises ChainForked when a chain value of the snapshot differs from this region's.
+        Raises LinkRefused when it claims effects that this region never issued, and ChainForked
+        when a chain value of the snapshot differs from this region's.
         """
+        self._claims.check_vector(connection.peer, staged.vector)
         for region_id, chain in staged.chains.items():
             same_place = self._engine.disk_vector.get(region_id) == staged.vector.get(region_id)
             if same_place and self._engine.disk_chains.get(region_id, chain) != chain:

@@ -14,7 +14,9 @@ from typing import Final
 from anabranch.crdt.vector import Vector
 from anabranch.sync.session import messages as m
 from anabranch.sync.session.announcements import Announcements
+from anabranch.sync.session.claims import Claims
 from anabranch.sync.session.connections import Connections
+from anabranch.sync.session.contested import Contested
 from anabranch.sync.session.doubles import Doubles
 from anabranch.sync.session.handshake import Identity, refuse_hello, refuse_welcome
 from anabranch.sync.session.interfaces import Engine
@@ -27,20 +29,42 @@ class Opening:
     """The handshakes of all connections."""
 
     def __init__(
-        self, engine: Engine, connections: Connections, announcements: Announcements
+        self, engine: Engine, connections: Connections, announcements: Announcements, claims: Claims
     ) -> None:
         self._engine: Final = engine
         self._connections: Final = connections
         self._announcements: Final = announcements
         self.doubles: Final = Doubles(connections)
+        self._claims: Final = claims
+        self._contested: Final = Contested(engine, connections.settings, connections.by_number)
 
     # -- the side that was dialled
 
     def hello(self, connection: PeerConnection, hello: m.Hello, now_ms: int) -> None:
-        """Checks the Hello of a peer."""
+        """Checks the Hello of a peer. One that would end living connections waits (S2.2)."""
+        if self._is_refused(connection, hello, now_ms):
+            return
+        steady_ms = self._connections.steady.at(now_ms)
+        if not self._contested.must_wait(connection, hello, steady_ms):
+            self._take(connection, hello, now_ms)
+
+    def decide(self, now_ms: int) -> None:
+        """Takes or refuses the newcomers that have waited long enough."""
+        for one, is_taken in self._contested.decided(self._connections.steady.at(now_ms)):
+            connection, hello = one.connection, one.hello
+            if self._is_refused(connection, hello, now_ms):
+                continue
+            if is_taken:
+                self._take(connection, hello, now_ms)
+            else:
+                connection.peer = hello.region_id
+                self._connections.refuse(connection, self.doubles.newcomer(hello, now_ms), now_ms)
+
+    def _is_refused(self, connection: PeerConnection, hello: m.Hello, now_ms: int) -> bool:
+        """Refuses a Hello that is wrong, and returns whether it was."""
         refusal = refuse_hello(Identity.of(self._engine), hello)
         if refusal is None:
-            refusal = self.doubles.refusal(connection, hello, now_ms)
+            refusal = self._claims.refuse_greeting(hello, now_ms)
         newest = self._engine.peers.newest_life(hello.region_id)
         if refusal is None and hello.life < newest:
             # Either that life is over, or the peer does not know of its later life yet (S1.3).
@@ -50,12 +74,17 @@ class Opening:
         if refusal is not None:
             connection.peer = hello.region_id if hello.region_id in self._engine.members else 0
             self._connections.refuse(connection, refusal, now_ms)
-            return
+        return refusal is not None
+
+    def _take(self, connection: PeerConnection, hello: m.Hello, now_ms: int) -> None:
+        """Takes a connection for that of the peer, and ends the former one."""
         former = self._connections.sending.get(hello.region_id)
         if former is not None:
             self._connections.drop(former)
         connection.peer = hello.region_id
         connection.greeting, connection.life = hello, hello.life
+        self.doubles.taken(connection, hello)
+        self._connections.unnamed.remove(connection.number)
         self._connections.sending[hello.region_id] = connection
         self._hear_life(hello.region_id, hello.life, now_ms)
         self._check_chains(connection, hello.vector, hello.chains, now_ms)
@@ -77,6 +106,7 @@ class Opening:
         )
         connection.sender.welcome(welcome)
         engine.peers.links.receiver_opened(connection.peer)
+        self._connections.tell_accepted(connection)
 
     # -- the dialler
 
@@ -108,6 +138,8 @@ class Opening:
         """Checks the Welcome of a peer."""
         peer = connection.peer
         refusal = refuse_welcome(Identity.of(self._engine), welcome, peer)
+        if refusal is None:
+            refusal = self._claims.refuse_greeting(welcome, now_ms)
         if refusal is None:
             refusal = self.doubles.refusal(connection, welcome, now_ms)
         if refusal is not None:
@@ -198,7 +230,12 @@ class Opening:
             connection.receiver.open = True
             self._connections.set_state(link, "up")
             self._connections.tell_link(
-                logging.INFO, "link_up", link.peer, "is up", life=connection.life
+                logging.INFO,
+                "link_up",
+                link.peer,
+                "is up",
+                life=connection.life,
+                **connection.address_field(),
             )
             self._announcements.direct_changed()
         else:

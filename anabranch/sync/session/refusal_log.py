@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Final, Optional
 
+from anabranch.sync.session.unnamed import host_of
+
 WINDOW_MS: Final = 10_000
 LINES_MAX: Final = 3
 # Most characters of a line that come from the peer: a Hello may name a megabyte of members.
@@ -17,12 +19,18 @@ TEXT_MAX: Final = 500
 
 
 class Refused:
-    """A refusal. `peer`: 0 if it is unknown. `direction`: "receiving from" or "sending to"."""
+    """A refusal. `peer`: 0 if it is unknown. `direction`: "receiving from" or "sending to".
 
-    def __init__(self, peer: int, direction: str, reason: str, text: str) -> None:
+    `address`: HOST:PORT of the other side, or empty.
+    """
+
+    def __init__(
+        self, peer: int, direction: str, reason: str, text: str, address: str = ""
+    ) -> None:
         self.peer: Final = peer
         self.direction: Final = direction
         self.reason: Final = reason
+        self.address: Final = address
         self.text: Final = text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}…"
 
 
@@ -32,8 +40,8 @@ class _Window:
     def __init__(self) -> None:
         self.until_ms = 0
         self.lines = 0
-        # Reason and text of the newest line; forgotten when the link works.
-        self.shown: Optional[tuple[str, str]] = None
+        # Reason, text and host of the newest line; forgotten when the link works.
+        self.shown: Optional[tuple[str, str, str]] = None
         # The newest refusal that is no line, and the number of these.
         self.newest: Optional[Refused] = None
         self.count = 0
@@ -49,7 +57,7 @@ class RefusalLog:
     def is_line(self, refused: Refused, now_ms: int) -> bool:
         """Whether this refusal is a line now. If not, it counts for `due`, unless it is no news."""
         window = self._windows.setdefault((refused.peer, refused.direction), _Window())
-        shown = (refused.reason, refused.text)
+        shown = _shown(refused)
         if shown == window.shown:
             return False
         if now_ms >= window.until_ms and window.newest is None:
@@ -69,7 +77,7 @@ class RefusalLog:
         for window in self._windows.values():
             if window.newest is not None and now_ms >= window.until_ms:
                 found.append((window.newest, window.count))
-                window.shown = (window.newest.reason, window.newest.text)
+                window.shown = _shown(window.newest)
                 window.newest, window.count = None, 0
         return found
 
@@ -78,3 +86,8 @@ class RefusalLog:
         for (one, _), window in self._windows.items():
             if one == peer:
                 window.shown = None
+
+
+def _shown(refused: Refused) -> tuple[str, str, str]:
+    """What makes a refusal news: not the port, which is another one with every connection."""
+    return refused.reason, refused.text, host_of(refused.address)

@@ -21,6 +21,7 @@ Reading order:
 - `expiry`: EXPIRE and its relatives.
 - `transactions`: MULTI, EXEC, DISCARD, WATCH and UNWATCH.
 - `replication`: the CRDT.… commands and WAIT.
+- `membership`: CRDT.MEMBER.
 - `studying`: CRDT.EXPLAIN, CRDT.HISTORY and CRDT.EFFECTS, states, the reasons for them, events.
 - `group_facts`: CRDT.GROUPS, groups in counters of region logs.
 - `bulk_reading`: CRDT.LOGS, CRDT.SPLIT and CRDT.NODES, which analysis reads streams with.

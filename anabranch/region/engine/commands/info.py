@@ -303,7 +303,11 @@ def crdt(view: View) -> Lines:
         ("crdt_clock_problem", lifecycle.clock_problem),
         (
             "crdt_called_lost_by",
-            ",".join(state.members.name_of(one) for one in sorted(lifecycle.called_lost_by)),
+            ",".join(state.members.name_of(one) for one in lifecycle.lost_words.confirmed()),
+        ),
+        (
+            "crdt_called_lost_unconfirmed",
+            ",".join(state.members.name_of(one) for one in lifecycle.lost_words.unconfirmed()),
         ),
         ("crdt_damage", state.disk.damage.replace("\r", " ").replace("\n", " ")),
         ("crdt_commit_error", state.disk.error.replace("\r", " ").replace("\n", " ")),

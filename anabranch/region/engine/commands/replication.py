@@ -19,7 +19,6 @@ from anabranch.region.engine.commands.arguments import (
     timeout_ms,
 )
 from anabranch.region.engine.figures.shared import lag_of
-from anabranch.region.engine.idempotency import remove_all_losers
 from anabranch.region.engine.members import Member
 from anabranch.region.engine.outbox import LINK_DELAY_MAX_MS, LINK_LIMIT_MAX_BYTES_S, LinkRequest
 from anabranch.region.engine.replies import (
@@ -264,30 +263,6 @@ def log(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     return reply
 
 
-def member(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
-    """CRDT.MEMBER LOST name: stops waiting for a region that is gone for good (S13.8).
-
-    The operator runs this command in every other region.
-    """
-    if argv[1].upper() != b"LOST":
-        raise CommandError(SYNTAX_ERROR)
-    lost = named_member(state, argv[2])
-    if lost.region_id == state.members.region_id:
-        raise CommandError(
-            f"ERR region {state.members.name} cannot declare itself lost; "
-            "run CRDT.MEMBER LOST in the other regions"
-        )
-    if not lost.lost:
-        lost.lost = True
-        state.note_lost()
-        state.note_said_lost()
-        remove_all_losers(state)
-    ids = [str(known.region_id) for known in state.members.by_id.values() if known.lost]
-    state.store_meta("lost", ",".join(ids).encode())
-    state.answer_when_on_disk(session, OK)
-    return REPLY_LATER
-
-
 COMMANDS: Final = [
     Command(
         "crdt.vector",
@@ -374,17 +349,6 @@ COMMANDS: Final = [
         reply="array",
         group="crdt",
         syntax="key region [start [end] | COUNTERS after end] [COUNT n] [NOFIELDS]",
-    ),
-    Command(
-        "crdt.member",
-        3,
-        "admin",
-        member,
-        "Declares that a region is gone for good.",
-        reply="simple string",
-        group="crdt",
-        syntax="LOST name",
-        in_multi=IS_REFUSED,
     ),
     Command(
         "wait",
