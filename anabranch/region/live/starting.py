@@ -151,14 +151,14 @@ class Beginning:
         )
 
 
-def _next_life(now_ms: int, stored: loading.Stored, is_known_first: bool) -> int:
+def _next_life(now_ms: int, stored: loading.Stored, is_alone: bool) -> int:
     """The number of the next life (S1.3): the clock, unless that may have leapt (S10.2).
 
     No member takes a life that is more than a day ahead of its own clock. So the number is at most
     a day above the time on the disk, whatever the clock reads. If that is too low for a region that
     lost its files, the members tell it.
     """
-    if stored.clock_ms < now_ms - _DAY_MS and not (is_known_first and stored.clock_ms == 0):
+    if not is_alone and stored.clock_ms < now_ms - _DAY_MS:
         now_ms = stored.clock_ms + now_ms % _DAY_MS
     return max(now_ms, stored.number("life") + 1)
 
@@ -171,7 +171,7 @@ async def _begin_life(
     `now_ms` is the real clock. The engine's clock may have run ahead of it: if a life took its
     number from that, two starts from the same backup would have one number (S1.3).
     """
-    life = _next_life(now_ms, stored, _is_known_first(config))
+    life = _next_life(now_ms, stored, len(config.members) == 1)
     recovery = stored.number("recovery")
     has_served = not stored.number("never_served")
     said: list[schema.Statement] = []

@@ -95,7 +95,7 @@ class Claims:
         if self._is_too_far(peer, life, now_ms):
             name = self._connections.name_of(peer)
             raise m.LinkRefused(
-                "malformed",
+                "clock",
                 f"{name} says that its life is {life}, {_ahead(life, now_ms)} ahead of the clock"
                 f" of {self._engine.name}; at most a day is taken: set the clock that is wrong",
             )

@@ -29,6 +29,7 @@ REASONS: Final = (
     "malformed",
     "superseded",
     "lost",
+    "clock",
 )
 # Bytes that an item counts against the window in addition to its body: this bounds headers, too.
 ITEM_CHARGE: Final = 128
