@@ -1,6 +1,6 @@
 """Hides passwords in the arguments of this process from other users of the machine.
 
-Linux shows the memory that holds the arguments to every user, as in `ps`. This module overwrites
+Linux shows the memory that holds the arguments to every user of the machine. This module overwrites
 the passwords there. Until then, in the first milliseconds of the process, they can be seen. A file
 for the password (``--requirepass-file``, ``--password-file``) has no such moment.
 """

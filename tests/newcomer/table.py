@@ -66,6 +66,7 @@ TABLE: dict[str, list[Row]] = {
         ("us receives nothing from eu", TRIED, "tests/cli/test_events_live.py"),
         ("anabranch member lost ap", RUN, "the others call it lost"),
         ("anabranch export ap ap.resp", RUN, "the entries of ap are added in us"),
+        ("redis-cli -p 7003 CRDT.MEMBER LOST ap", TRIED, "tests/trust/test_t5_lost.py"),
     ],
     "docs/operations-run.md": [
         ("anabranch up", RUN, "it says that all regions are up"),

@@ -1,7 +1,7 @@
 """The limit of the memory of all clients together (``maxmemory-clients``). Sans-IO.
 
 The memory of a client is its input that waits, its replies that it has not taken, and the commands
-that its MULTI has queued: `tot-mem` of CLIENT LIST. Above the limit, clients are disconnected that
+that its MULTI has queued: tot-mem of CLIENT LIST. Above the limit, clients are disconnected that
 hold the most, except those of CLIENT NO-EVICT, until the rest is below it, as in Redis.
 """
 
