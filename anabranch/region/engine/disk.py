@@ -22,8 +22,8 @@ class DiskState:
         self.vector = vector
         self.chains = chains
         self.clock_ms = clock_ms
-        # Commits up to this position were taken before the clock was reset (S10.2).
-        self._clock_from = 0
+        # The commit that was under way when the clock was reset (S10.2): its clock does not count.
+        self._before_reset: Optional[Commit] = None
         # The region's clock at the start of this process.
         self.opened_ms: Final = opened_ms
         # The commit that is being written.
@@ -62,7 +62,7 @@ class DiskState:
         self.position = commit.position
         self.vector = commit.vector
         self.chains = commit.chains
-        if commit.position > self._clock_from:
+        if commit is not self._before_reset:
             self.clock_ms = max(self.clock_ms, commit.clock_ms)
         if "lost" in commit.meta:
             self.lost = ids_in_row(commit.meta["lost"])
@@ -70,8 +70,7 @@ class DiskState:
     def reset_clock(self, clock_ms: int) -> None:
         """The clock was reset to `clock_ms`: that of the commit under way counts no more."""
         self.clock_ms = clock_ms
-        if self.in_flight is not None:
-            self._clock_from = self.in_flight.position
+        self._before_reset = self.in_flight
 
     def clock_of_newest_commit(self) -> int:
         """The clock of the commit under way, else of the last commit.
@@ -79,8 +78,10 @@ class DiskState:
         A commit without rows does not count while it is under way: no position tells when it is on
         disk.
         """
-        if self.in_flight is None or self.in_flight.position <= max(
-            self.position, self._clock_from
+        if (
+            self.in_flight is None
+            or self.in_flight is self._before_reset
+            or self.in_flight.position <= self.position
         ):
             return self.clock_ms
         return max(self.clock_ms, self.in_flight.clock_ms)
