@@ -75,7 +75,7 @@ class LocalRecord:
 
     def put(self, out: BytesWriter) -> None:
         """Writes the record."""
-        raise NotImplementedError
+        self._put(out)
 
     def _put(
         self,

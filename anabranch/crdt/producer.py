@@ -53,8 +53,8 @@ class Producer:
         found: list[Pair] = []
         for number in self._finder.runs_of(iid):
             run = self._numbered[number]
-            assert run is not None, "the iids of a run that is dropped leave the finder with it"
-            found += run.of(iid)
+            if run is not None:
+                found += run.of(iid)
         return found
 
     # -- new pairs

@@ -258,13 +258,15 @@ class RegionLog(LogNodes):
 
     def first_counter(self) -> int:
         """Returns the counter of the first present entry; 0 if there is none."""
-        if not self.length:
-            return 0
-        # Each node has an entry that is present.
-        scan = self.node_map.node(0).scan()
-        while scan.step() and scan.flags & DELETED:
-            pass
-        return scan.counter
+        for index in range(self.node_map.size()):
+            node = self.node_map.node(index)
+            if node.deleted == 0:
+                return self.node_map.first_counter(index)
+            scan = node.scan()
+            while scan.step():
+                if not scan.flags & DELETED:
+                    return scan.counter
+        return 0
 
     def last_counter(self) -> int:
         """Returns the counter of the last entry, present or deleted, of the last node; 0 if none.

@@ -19,7 +19,8 @@ def test_the_command_line_of_a_region(tmp_path: Path) -> None:
     words = ["serve", "--cluster", "local", "--name", "us", "--members", "us=1,eu=2,ap=3"]
     words += ["--resp", us.address, "--sync", f"127.0.0.1:{us.sync_port}"]
     words += ["--http", f"127.0.0.1:{us.http_port}", "--peer", "eu@127.0.0.1:7777"]
-    words += ["--data", str(tmp_path / "us"), "--appendfsync", "no", "--restored"]
+    # No region of the cluster has data yet.
+    words += ["--data", str(tmp_path / "us"), "--first-start", "--appendfsync", "no", "--restored"]
     assert line == [*build.command(), *words]
     assert f"us@127.0.0.1:{us.sync_port}" in cluster.command("eu")
     assert len({us.resp_port, us.sync_port, us.http_port, eu.resp_port}) == 4

@@ -239,7 +239,7 @@ def test_a_sweep_tells_of_a_failure_and_how_to_replay_it(planted: str) -> None:
 def test_ci_names_the_failed_seeds_at_the_end(
     planted: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """They stand above four tables, which are all that the end of a long output shows."""
+    """They stand above five tables, which are all that the end of a long output shows."""
     task = partial(Task, 2, 10, ("kill",), judges=(__import__(planted).AlwaysFails,))
     monkeypatch.setattr(ci, "Task", lambda regions=2, **flavour: task(**flavour))
     monkeypatch.setattr(ci, "same_traces", lambda seeds, console: True)
@@ -249,7 +249,7 @@ def test_ci_names_the_failed_seeds_at_the_end(
     lines = capsys.readouterr().out.rstrip("\n").split("\n")
     (seed, *_) = chosen_by("x", 5)
     assert lines[-1].startswith(f"  anabranch simulate --replay {seed}")
-    assert lines[-1].endswith(" --errors") and f"seed {seed} FAILED" in lines[-8:]
+    assert lines[-1].endswith(" --outside") and f"seed {seed} FAILED" in lines[-8:]
 
 
 def test_no_violation_is_said() -> None:

@@ -165,16 +165,14 @@ class Lifecycle:
             self.ask()
 
     def _try_to_serve(self, others: list[int]) -> None:
-        if self.clock_problem or not self._clock.is_confirmed:
+        is_answered = self._start.is_answered(others)
+        if self.patience_is_over and not is_answered and not self._start.has_served:
+            self.enter_recovery(_NO_DATA)
+        elif self.clock_problem or not self._clock.is_confirmed:
             return
-        if self._start.is_answered(others):
+        elif is_answered or self.patience_is_over:
             self.state = SERVING
-            self._start.found_all = True
-        elif self.patience_is_over:
-            if self._start.has_served:
-                self.state = SERVING
-            else:
-                self.enter_recovery(_NO_DATA)
+            self._start.found_all = is_answered
 
     def ended_by_patience(self, others: list[int]) -> bool:
         """Whether the start ended without an answer of every member, and without a recovery.

@@ -250,9 +250,7 @@ class RequestParser:
             if self.offset == len(self.data):
                 if not self.pending or not self._has_needed():
                     return None
-                if self.size >= 0:
-                    self._pending_argument()
-                else:
+                if self.size < 0 or not self._pending_argument():
                     self.data = bytes(self.pending)
                     self.offset = 0
                     self._clear_pending()
@@ -315,14 +313,19 @@ class RequestParser:
         self._take(self.data[self.offset : stop])
         self.offset = stop + 2
 
-    def _pending_argument(self) -> None:
-        """Takes the next argument from `pending`: a large one is not copied to `data`."""
+    def _pending_argument(self) -> bool:
+        """Takes the next argument from `pending`, which saves copying a large argument to `data`.
+
+        Returns False if `pending` does not hold the whole argument.
+        """
+        if len(self.pending) < self.size + 2:
+            return False
         size = self.size
-        assert len(self.pending) >= size + 2, "the parser stalled for the whole argument"
         self._take(bytes(memoryview(self.pending)[:size]))
         self.data = bytes(memoryview(self.pending)[size + 2 :])
         self.offset = 0
         self._clear_pending()
+        return True
 
     def _take(self, argument: bytes) -> None:
         self.arguments.append(argument)

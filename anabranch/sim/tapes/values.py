@@ -48,7 +48,7 @@ _KINDS: Final = (
     calls.REFUSED,
     calls.OTHER,
 )
-_STATES: Final = ("starting", "serving", "recovery", "lost")
+_STATES: Final = ("starting", "serving", "recovery", "lost", "apart")
 _ROWS: Final = ("block", "records", "snapshot", "clock")
 # The settings on which replies and effects depend.
 SETTINGS: Final = (

@@ -66,7 +66,7 @@ class TwinRegion(TwinCore):
         state = self.state
         if call.kind != calls.START:
             # Where clocks are compared, a reading may count for nothing: see `checkers.clocks`.
-            is_compared = call.settings.get("crdt-clock-offset-max-ms", 0) != 0
+            is_compared = call.settings.get("crdt-clock-offset-max-ms", 500) != 0
             if call.facts.clock_ms < max(state.clock_ms, 0 if is_compared else call.now_ms):
                 raise Mismatch(f"its clock ran back to {call.facts.clock_ms} ms (S10.2)")
             state.clock_ms = call.facts.clock_ms
