@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Annotated, Any, Final
 
@@ -55,7 +56,8 @@ def export(
 
     Meant for a region that was said to be lost and came back: nothing is taken from it any more.
     `redis-cli --pipe < FILE` adds the entries in another region. Entries that any other region
-    holds are left out, unless that region was said to be lost, too. A file gets its name once it is
+    holds are left out, unless that region was said to be lost, too. Where a link between REGION and
+    another one is forked, the entries themselves are compared. A file gets its name once it is
     whole; an export to stdout that fails has written a part.
     """
     places = find(cluster, at, password)
@@ -65,14 +67,23 @@ def export(
         raise UsageError("stdout is a terminal, and entries may hold any bytes: redirect it")
     if file != _STDOUT and file.exists():
         raise UsageError(f"{file} exists already; nothing is overwritten")
-    held = 0 if whole else _held_by_others(place, others, password)
+    is_forked = not whole and _is_forked(place, others, password)
+    held = 0 if whole or is_forked else _held_by_others(place, others, password)
     written = 0
-    with place.client(password) as client, _output(file) as out:
+    with ExitStack() as stack:
+        client = stack.enter_context(place.client(password))
+        compared = others if is_forked else []
+        clients = [stack.enter_context(other.client(password)) for other in compared]
+        out = stack.enter_context(_output(file))
         for key in _keys(client):
+            elsewhere = _contents(clients, key, place.region_id)
             for entry in _entries(client, key, place.region_id, held):
-                out.write(_command(key, entry, keep_ids))
-                written += 1
+                if _content(entry) not in elsewhere:
+                    out.write(_command(key, entry, keep_ids))
+                    written += 1
     what = "added" if whole else f"added after its effect {held}, the last that others hold"
+    if is_forked:
+        what = "added and no other holds (its history is forked, so the entries were compared)"
     told = f"{written:,} {'entry' if written == 1 else 'entries'} that {place.name} {what}"
     if file == _STDOUT:
         print(told, file=sys.stderr)
@@ -126,6 +137,31 @@ def _held_by_others(place: RegionAddress, others: list[RegionAddress], password:
             "all other regions were said to be lost, too: name one that was not, or export --all"
         )
     return max(counted)
+
+
+def _is_forked(place: RegionAddress, others: list[RegionAddress], password: str | None) -> bool:
+    """Whether a region says that its link with the other is forked: counters do not compare then.
+
+    A region that does not answer says nothing.
+    """
+    for one in (place, *others):
+        with suppress(CliError), one.client(password) as client:
+            for peer in client.peers():
+                is_theirs = one is place or peer.region_id == place.region_id
+                if is_theirs and peer.link == "forked":
+                    return True
+    return False
+
+
+def _contents(clients: list[RegionClient], key: bytes, region_id: int) -> set[bytes]:
+    """The contents of all entries of one region log that these regions hold."""
+    return {_content(entry) for one in clients for entry in _entries(one, key, region_id, 0)}
+
+
+def _content(entry: dict[bytes, Any]) -> bytes:
+    """What tells an entry from others whatever its counter: a hash of its ID and fields."""
+    words = b"".join(b"%d:%b" % (len(word), word) for word in (entry[b"id"], *entry[b"fields"]))
+    return hashlib.blake2b(words, digest_size=16).digest()
 
 
 def _keys(client: RegionClient) -> Iterator[bytes]:
