@@ -242,6 +242,15 @@ def test_a_far_clock_raises_no_floor() -> None:
     assert us.state.stability.time.id_floor_ms == NOW_MS + 100
 
 
+def test_false_clocks_do_not_pile_up() -> None:
+    us = Engines()
+    us.hears(2, 3)
+    for number in range(1000):
+        us.answers(2, NOW_MS + YEAR_MS + number)
+    kept = us.state.peers.clocks.far_floors
+    assert len(kept) <= 64 and max(kept) < NOW_MS + YEAR_MS + 100, "the lowest may be true"
+
+
 def test_a_floor_counts_once_a_slow_clock_is_right() -> None:
     """An answer looked far ahead only because this region's clock was behind."""
     us = Engines()

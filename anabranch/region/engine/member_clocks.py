@@ -26,6 +26,10 @@ from anabranch.region.engine.clock import EngineClock
 from anabranch.region.engine.members import Members
 
 
+# More than a start and a recovery in the largest cluster can tell.
+_FAR_FLOORS_MAX: Final = 64
+
+
 class MemberClocks:
     """What this region knows of the clocks of the other members."""
 
@@ -87,6 +91,12 @@ class MemberClocks:
         """Whether a clock is further ahead of this region's than it may be."""
         limit_ms = self._clock.offset_max_ms
         return limit_ms > 0 and clock_ms > self._clock.read_ms + limit_ms
+
+    def note_far(self, clock_ms: int) -> None:
+        """Notes a floor that is too far ahead. Of too many, the highest is dropped."""
+        self.far_floors.add(clock_ms)
+        if len(self.far_floors) > _FAR_FLOORS_MAX:
+            self.far_floors.remove(max(self.far_floors))
 
     def take_near_floors(self) -> list[int]:
         """Takes those of `far_floors` that are not too far ahead any more."""

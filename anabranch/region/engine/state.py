@@ -204,7 +204,7 @@ class EngineState:
         `crdt-clock-offset-max-ms` counts for nothing, unless this region's own was behind.
         """
         if self.peers.clocks.is_far(clock_ms):
-            self.peers.clocks.far_floors.add(clock_ms)
+            self.peers.clocks.note_far(clock_ms)
         elif clock_ms > self.stability.time.id_floor_ms:
             self.stability.time.id_floor_ms = clock_ms
             self.disk.meta_changes["id_floor"] = b"%d" % clock_ms
