@@ -25,7 +25,6 @@ from typing import Final, Optional
 from anabranch.region.engine.clock import EngineClock
 from anabranch.region.engine.members import Members
 
-
 # More than a start and a recovery in the largest cluster can tell.
 _FAR_FLOORS_MAX: Final = 64
 
