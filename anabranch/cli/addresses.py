@@ -331,3 +331,26 @@ def named(places: list[RegionAddress], name: str) -> RegionAddress:
     raise UsageError(
         f"no region '{name}' here; there are {', '.join(place.name for place in places)}"
     )
+
+
+def tell_all(
+    places: list[RegionAddress], password: str | None, words: tuple[str, ...], said: str, done: str
+) -> None:
+    """Gives every region a command, and prints how each took it.
+
+    `said` is what a region does from then on, `done` what has happened to it, for the error.
+    Raises CliError, which names the regions that must be told again.
+    """
+    failed = []
+    for place in places:
+        try:
+            with place.client(password) as client:
+                client.call(*words)
+            print(f"{place.name}: {said}")
+        except CliError as error:
+            failed.append(place.name)
+            print(f"{place.name}: {error}")
+    if failed:
+        raise CliError(
+            f"not {done}: {', '.join(failed)}; repeat the command once these regions answer it"
+        )

@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, find, named
-from anabranch.cli.errors import CliError
+from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, find, named, tell_all
 
 
 def reset(
@@ -25,19 +24,8 @@ def reset(
     places = find(cluster, at, password)
     if not yes:
         typer.confirm("Are the clocks of all regions right now?", abort=True)
-    failed = []
-    for place in places:
-        try:
-            with place.client(password) as client:
-                client.call("CRDT.CLOCK", "RESET")
-            print(f"{place.name}: goes on from what its clock reads")
-        except CliError as error:
-            failed.append(place.name)
-            print(f"{place.name}: {error}")
-    if failed:
-        raise CliError(
-            f"not reset: {', '.join(failed)}; repeat the command once these regions answer it"
-        )
+    words = ("CRDT.CLOCK", "RESET")
+    tell_all(places, password, words, "goes on from what its clock reads", "reset")
 
 
 def trust(

@@ -78,7 +78,7 @@ def export(
         for key in _keys(client):
             elsewhere = _contents(clients, key, place.region_id)
             for entry in _entries(client, key, place.region_id, held):
-                if _content(entry) not in elsewhere:
+                if not is_forked or _content(entry) not in elsewhere:
                     out.write(_command(key, entry, keep_ids))
                     written += 1
     what = "added" if whole else f"added after its effect {held}, the last that others hold"

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, find, named
+from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, find, named, tell_all
 from anabranch.cli.errors import CliError
 
 
@@ -45,16 +45,5 @@ def lost(
         typer.confirm(
             f"{name} must never come back with its old data. Is it gone for good?", abort=True
         )
-    failed = []
-    for place in told:
-        try:
-            with place.client(password) as client:
-                client.call("CRDT.MEMBER", "LOST", name)
-            print(f"{place.name}: no longer waits for {name}")
-        except CliError as error:
-            failed.append(place.name)
-            print(f"{place.name}: {error}")
-    if failed:
-        raise CliError(
-            f"not told: {', '.join(failed)}; repeat the command once these regions answer it"
-        )
+    words = ("CRDT.MEMBER", "LOST", name)
+    tell_all(told, password, words, f"no longer waits for {name}", "told")

@@ -40,9 +40,9 @@ def with_outside(plan: Plan) -> Plan:
     """
     draw = Random((plan.seed << 16) + 7)
     kind = draw.choice(["files", "clocks", "both"])
-    found = [] if kind == "clocks" else _emptied(draw, plan)
+    found = [] if kind == "clocks" else _strikes(draw, plan, EMPTIED_DIRECTORY, _EMPTIED_MAX)
     if kind != "files":
-        found += _leaps(draw, plan)
+        found += _strikes(draw, plan, CLOCK_LEAP, _LEAPS_MAX)
         kept = tuple(step for step in plan.steps if getattr(step, "kind", "") not in _CLOCK_FAULTS)
         plan = replace(
             plan.with_steps(kept),
@@ -55,27 +55,15 @@ def with_outside(plan: Plan) -> Plan:
     return plan.with_steps(tuple(sorted((*plan.steps, *found), key=lambda step: step.at_ms)))
 
 
-def _leaps(draw: Random, plan: Plan) -> list[Fault]:
-    """Clocks that leap, at times several at once."""
+def _strikes(draw: Random, plan: Plan, kind: str, most: int) -> list[Fault]:
+    """Up to `most` faults of a kind, at times of two regions at once."""
     found: list[Fault] = []
-    for _ in range(draw.randint(1, _LEAPS_MAX)):
+    for _ in range(draw.randint(1, most)):
         at_ms, duration_ms = draw.randrange(plan.load_ms), draw.choice([0, 20, 200, 1000])
         for region in draw.sample(plan.regions, draw.choice([1, 1, 1, 2])):
             other = draw.choice([one for one in plan.regions if one != region])
             bits = draw.getrandbits(32)
-            found.append(Fault(at_ms, CLOCK_LEAP, (region, other), duration_ms, bits))
-    return found
-
-
-def _emptied(draw: Random, plan: Plan) -> list[Fault]:
-    """Regions that lose their files, at times several at once."""
-    found: list[Fault] = []
-    for _ in range(draw.randint(1, _EMPTIED_MAX)):
-        at_ms, duration_ms = draw.randrange(plan.load_ms), draw.choice([0, 20, 200, 1000])
-        for region in draw.sample(plan.regions, draw.choice([1, 1, 1, 2])):
-            other = draw.choice([one for one in plan.regions if one != region])
-            bits = draw.getrandbits(32)
-            found.append(Fault(at_ms, EMPTIED_DIRECTORY, (region, other), duration_ms, bits))
+            found.append(Fault(at_ms, kind, (region, other), duration_ms, bits))
     return found
 
 

@@ -86,6 +86,20 @@ def patience_is_over(cluster: LiveCluster) -> None:
     eventually(lambda: info(cluster, "us")["crdt_state"] != "starting", 20, "the start being over")
 
 
+def recovers(cluster: LiveCluster) -> None:
+    """us gets its 30 effects back from eu, goes on with effect 31, and both regions are equal."""
+    before = entries(cluster, "eu")
+    eventually(lambda: info(cluster, "us")["crdt_state"] == "serving", 30, "us serving")
+    add(cluster, 1, "after")
+    cluster.await_links()
+    cluster.sync()
+    now = entries(cluster, "eu")
+    assert entries(cluster, "us") == now and cluster.digest("us") == cluster.digest("eu")
+    assert len(before) == 30 and {dot: now[dot] for dot in before} == before
+    assert now[31][1] == ["f", "after 0"]
+    assert info(cluster, "eu")["crdt_forks"] == info(cluster, "us")["crdt_forks"] == 0
+
+
 def test_a_restored_region_issues_no_dot_twice(behind: LiveCluster, tmp_path: Path) -> None:
     """After `anabranch restore`, us takes no write before it has its effects 11 to 30 back."""
     try:
@@ -97,16 +111,7 @@ def test_a_restored_region_issues_no_dot_twice(behind: LiveCluster, tmp_path: Pa
         assert behind.vector("us")[1] == 10
     finally:
         resume(behind)
-    before = entries(behind, "eu")
-    eventually(lambda: info(behind, "us")["crdt_state"] == "serving", 30, "us serving")
-    add(behind, 1, "after")
-    behind.await_links()
-    behind.sync()
-    now = entries(behind, "eu")
-    assert entries(behind, "us") == now and behind.digest("us") == behind.digest("eu")
-    assert len(before) == 30 and {dot: now[dot] for dot in before} == before
-    assert now[31][1] == ["f", "after 0"]
-    assert info(behind, "eu")["crdt_forks"] == info(behind, "us")["crdt_forks"] == 0
+    recovers(behind)
 
 
 def test_a_fork_is_refused(behind: LiveCluster, tmp_path: Path) -> None:
@@ -174,12 +179,4 @@ def test_a_lost_volume_beside_a_silent_peer_forks_from_nobody(behind: LiveCluste
             add(behind, 1, "too early")
     finally:
         resume(behind)
-    before = entries(behind, "eu")
-    eventually(lambda: info(behind, "us")["crdt_state"] == "serving", 30, "us serving")
-    add(behind, 1, "after")
-    behind.await_links()
-    behind.sync()
-    now = entries(behind, "eu")
-    assert len(before) == 30 and {dot: now[dot] for dot in before} == before
-    assert entries(behind, "us") == now and now[31][1] == ["f", "after 0"]
-    assert info(behind, "eu")["crdt_forks"] == info(behind, "us")["crdt_forks"] == 0
+    recovers(behind)
