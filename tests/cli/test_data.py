@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import pty
 import re
 import sqlite3
 import subprocess
@@ -26,6 +25,7 @@ from anabranch.region.live.database import FILE_NAME
 from anabranch.region.storage import schema
 from tests.storage.test_data_files import run_once
 from tests.support.cluster import child_env
+from tests.support.terminal import run_in_terminal
 
 
 def anabranch(*words: object) -> Result:
@@ -168,19 +168,10 @@ def test_a_backup_is_made_checked_and_restored(data: Path, tmp_path: Path) -> No
 
 def backed_up_in_a_terminal(data: Path, file: Path) -> str:
     """What `anabranch backup` writes into a terminal."""
-    ours, theirs = pty.openpty()
     line = [*build.command(), "backup", "us", str(file), "--data", str(data)]
-    process = subprocess.Popen(line, stdout=theirs, stderr=theirs, env=child_env())
-    os.close(theirs)
-    output = b""
-    try:
-        while chunk := os.read(ours, 65536):
-            output += chunk
-    except OSError:
-        pass  # The process has closed its end.
-    assert process.wait(60) == 0, output
-    os.close(ours)
-    return output.decode()
+    code, output = run_in_terminal(line, child_env())
+    assert code == 0, output
+    return output
 
 
 def test_a_backup_tells_its_progress_in_a_terminal_only(data: Path, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import signal
 import subprocess
 from collections.abc import Callable
@@ -14,6 +13,7 @@ import pytest
 from anabranch import build
 from tests.support.cluster import LiveCluster, child_env
 from tests.support.processes import eventually
+from tests.support.terminal import run_in_terminal
 
 pytestmark = pytest.mark.live
 NewCluster = Callable[..., LiveCluster]
@@ -34,19 +34,8 @@ def in_terminal(cluster: LiveCluster, columns: int) -> str:
     line = [*build.command(), "status"]
     for region in cluster.regions.values():
         line += ["--at", region.address]
-    ours, theirs = pty.openpty()
-    environment = {**child_env(), "COLUMNS": str(columns)}
-    process = subprocess.Popen(line, stdout=theirs, stderr=theirs, env=environment)
-    os.close(theirs)
-    output = b""
-    try:
-        while chunk := os.read(ours, 65536):
-            output += chunk
-    except OSError:
-        pass  # The process has closed its end.
-    process.wait(60)
-    os.close(ours)
-    return output.decode().replace("\r\n", "\n")
+    _, output = run_in_terminal(line, {**child_env(), "COLUMNS": str(columns)})
+    return output.replace("\r\n", "\n")
 
 
 def test_a_line_is_healthy(new_cluster: NewCluster) -> None:
