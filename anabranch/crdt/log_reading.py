@@ -60,14 +60,14 @@ def removed_up_to(log: RegionLog, after: int, applied: int) -> int:
     `after`: up to where the reader has read the log, 0 if nothing of it. `applied`: up to where
     this region has applied the effects of the log's region. With a key a region forgets its logs.
     So a reader that has read a part of the log before the present one began is told that all below
-    the beginning was removed, even if it has read all of that. A reader at the mark of a trim may
-    have begun there.
+    the beginning was removed, even if it has read all of that. A new reader begins no lower than
+    just before the present log; at the mark of a trim if the log has had no entry since.
     """
-    if 0 < after <= applied and after != log.trimmed:
+    if 0 < after <= applied:
         if not log.began:
-            return applied
-        if after < log.began:
-            return max(log.trimmed, log.began - 1, after + 1)
+            return after if after == log.trimmed else applied
+        if after < log.began - 1:
+            return max(log.trimmed, log.began - 1)
     return log.trimmed
 
 

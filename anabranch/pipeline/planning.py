@@ -191,7 +191,7 @@ class Planner:
     def ranges(self, start: Offset, end: Offset) -> list[Range]:
         """The ranges between two offsets.
 
-        The logs of a stream that `start` does not name begin where they were trimmed. A log of
+        The logs of a stream that `start` does not name begin at their earliest entries. A log of
         another stream that it does not name begins at 0: all of it is to be read.
         """
         return ranges(self._begin(start, end), end, end.keys() - start.keys())
@@ -201,7 +201,7 @@ class Planner:
         for stream in end:
             if stream not in start:
                 logs = self.regions.logs(stream) or []
-                begin[stream] = {facts.region: facts.trimmed for facts in logs}
+                begin[stream] = {facts.region: facts.earliest for facts in logs}
         return begin
 
     # -- limits
@@ -364,5 +364,5 @@ def _counter(point: Point, facts: LogFacts, is_begin: bool) -> int:
     if isinstance(point, int):
         return point
     if point == EARLIEST:
-        return facts.trimmed
+        return facts.earliest
     return 0 if is_begin and facts.began == 0 else facts.applied

@@ -157,12 +157,21 @@ class LogFacts:
     def is_removed_since(self, reached: int) -> bool:
         """Whether the log was removed with its stream after a query had read it up to `reached`.
 
-        False if the region has not applied that much: the log may come. A query at the mark of a
-        trim may have begun there.
+        False if the region has not applied that much: the log may come.
         """
-        if self.began is None or not 0 < reached <= self.applied or reached == self.trimmed:
+        if self.began is None or not 0 < reached <= self.applied:
             return False
-        return self.began == 0 or reached < self.began
+        if self.began == 0:  # A query at the mark of a trim may have begun there.
+            return reached != self.trimmed
+        return reached < self.began - 1
+
+    @property
+    def earliest(self) -> int:
+        """Where a query begins that has read nothing of the log.
+
+        At the mark of a trim below the present log it would be told of what was removed between.
+        """
+        return max(self.trimmed, (self.began or 1) - 1)
 
 
 class LogPart:

@@ -169,6 +169,25 @@ def test_a_trim_makes_a_log_that_was_removed_with_the_key() -> None:
     assert removed_for(us, "us", 8) and removed_for(eu, "us", 8)
 
 
+def test_a_reader_at_the_mark_of_a_trim_is_told_of_a_removal_above_it() -> None:
+    """S5.4: us removes the key, while eu trims the first three entries, which a reader has read.
+
+    The trim made the log anew, with its mark where the reader stood. The reader was taken for a new
+    one and not told of the entries between the mark and the next add.
+    """
+    us, eu = cluster(2)
+    for _ in range(10):
+        us.ok("XADD", "s", "*", "f", "v")
+    sync(us, eu)
+    us.ok("FLUSHALL")
+    us.ok("XADD", "s", "*", "f", "v")
+    eu.ok("XTRIM", "s", "MAXLEN", "7")
+    sync(us, eu)
+    for region in (us, eu):
+        assert removed_for(region, "us", 3)
+        assert not removed_for(region, "us", 11), "a new reader begins before the only entry, 12"
+
+
 def test_a_snapshot_with_an_unchanged_deadline_wakes_no_reader() -> None:
     """S11.3: a reader runs again only for a deadline that the join changed.
 

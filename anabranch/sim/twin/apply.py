@@ -110,11 +110,12 @@ def retire(state: State, key: Key, pid: bytes) -> None:
     """The oldest pairs of a producer beyond maxsize answer no retries any more (S9.3).
 
     Free: which pairs are the oldest, where times and the order of arrival differ, because the
-    clocks of regions do. Then each pair may answer or not.
+    clocks of regions do; and which were pushed out before a start, if the setting has changed.
+    Then each pair may answer or not.
     """
-    _, maxsize = state.idempotency(key)
+    lowest, highest = state.maxsizes(key)
     pairs = [one for one in key.pairs.values() if one.pid == pid and not one.is_retired]
-    if len(pairs) <= maxsize:
+    if len(pairs) <= lowest:
         return
     pairs.sort(key=lambda one: (one.arrival, one.recorded_ms, one.entry_id))
     in_order = all(map(_is_older, pairs, pairs[1:]))
@@ -123,8 +124,8 @@ def retire(state: State, key: Key, pid: bytes) -> None:
         surely_newer -= not one.is_doubtful
         if not in_order:
             one.is_doubtful = True
-        elif len(pairs) - place > maxsize:
-            one.is_retired = surely_newer >= maxsize
+        elif len(pairs) - place > lowest:
+            one.is_retired = surely_newer >= highest
             one.is_doubtful = True
 
 

@@ -163,7 +163,8 @@ def crdt_nodes(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> obj
     region = int(argv[2])
     least, removed = key.trimmed.get(region, 0), key.ever_trimmed.get(region, 0)
     most, after = max(removed, key.removed_most.get(region, 0)), int(argv[3])
-    if after and after != least:  # A reader at the mark of a trim may have begun there.
+    # A reader at the mark of a trim may have begun there, if the log has had no entry since.
+    if after and (after != least or key.logs.get(region)):
         # The counter at which it is told of a removed log is free.
         least = max(least, after + 1) if removed > after else least
         most = max(most, twin.state.vector.get(region, 0))

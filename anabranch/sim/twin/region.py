@@ -44,6 +44,8 @@ class TwinRegion(TwinCore):
         self.was_serving = False
         # Makes the state before the first row of the log; None if it is unknown.
         self.first_state: Optional[Callable[[], State]] = partial(State, region)
+        # Every `stream-idmp-maxsize` that was ever in force here.
+        self._maxsizes: set[int] = set()
         # The files of this region were once put back to an older state.
         self.is_restored = False
         self.was_in_recovery = False
@@ -134,7 +136,9 @@ class TwinRegion(TwinCore):
         state = self.state = self.first_state()
         self._take_settings(call)
         self.settings = dict(call.settings)
+        state.past_maxsizes = min(self._maxsizes), max(self._maxsizes)
         self.journal.replay(state)
+        state.past_maxsizes = None
         if self.conflicts is not None:
             self.conflicts.begin(state)
             state.counts = self.conflicts.counts
@@ -167,6 +171,7 @@ class TwinRegion(TwinCore):
         )
         assert isinstance(duration, int) and isinstance(maxsize, int)
         self.state.duration_s, self.state.maxsize = duration, maxsize
+        self._maxsizes.add(maxsize)
 
     def _forget_changes(self) -> None:
         state = self.state

@@ -363,6 +363,8 @@ class State:
         # Settings in force, for streams without XCFGSET.
         self.duration_s = 100
         self.maxsize = 100
+        # While a start replays the log: the lowest and the highest maxsize that was ever in force.
+        self.past_maxsizes: Optional[tuple[int, int]] = None
         # None while a start replays the log, and where nobody counts.
         self.counts: Optional[Counts] = None
 
@@ -388,3 +390,14 @@ class State:
         found = key.configuration() if key is not None else None
         duration_s, maxsize = found if found is not None else (self.duration_s, self.maxsize)
         return duration_s * 1000, maxsize
+
+    def maxsizes(self, key: Key) -> tuple[int, int]:
+        """The lowest and the highest maxsize by which pairs of a key may have been pushed out.
+
+        They differ in a replay only: a pair is pushed out by the setting of its time if a
+        checkpoint has it, and by the setting of now if the log has it.
+        """
+        _, maxsize = self.idempotency(key)
+        if self.past_maxsizes is None or key.configuration() is not None:
+            return maxsize, maxsize
+        return self.past_maxsizes
