@@ -22,4 +22,5 @@ Reading order:
 - `watched_rate`: adds to a region that the console watches, beside one that nobody watches.
 - `many_clients`: thousands of idle clients, and hundreds of slow ones.
 - `strangers`: clients that never give the password and never read, and idle HTTP connections.
+- `clocks`: regions that start with a clock that is wrong, by libfaketime.
 """

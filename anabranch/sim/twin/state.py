@@ -394,10 +394,8 @@ class State:
     def maxsizes(self, key: Key) -> tuple[int, int]:
         """The lowest and the highest maxsize by which pairs of a key may have been pushed out.
 
-        They differ in a replay only: a pair is pushed out by the setting of its time if a
-        checkpoint has it, and by the setting of now if the log has it.
+        They differ in a replay: a checkpoint has the pairs by the settings of its time.
         """
-        _, maxsize = self.idempotency(key)
-        if self.past_maxsizes is None or key.configuration() is not None:
-            return maxsize, maxsize
-        return self.past_maxsizes
+        if self.past_maxsizes is not None and key.configuration() is None:
+            return self.past_maxsizes
+        return (self.idempotency(key)[1],) * 2
