@@ -392,10 +392,7 @@ class State:
         return duration_s * 1000, maxsize
 
     def maxsizes(self, key: Key) -> tuple[int, int]:
-        """The lowest and the highest maxsize by which pairs of a key may have been pushed out.
-
-        They differ in a replay: a checkpoint has the pairs by the settings of its time.
-        """
+        """The lowest and the highest maxsize for a key: what a replay may find in a checkpoint."""
         if self.past_maxsizes is not None and key.configuration() is None:
             return self.past_maxsizes
         return (self.idempotency(key)[1],) * 2
