@@ -50,7 +50,8 @@ test-pure: $(VENV)/.installed redis-server ## run the test suite with the interp
 coverage: $(VENV)/.stubs ## count the branches of crdt, storage, codecs and links that tests reach
 	$(BIN)/python -m coverage run -m pytest -o timeout=1800 \
 	  -m "$(ORDINARY) and not live and not oracle" \
-	  tests/crdt tests/resp tests/server tests/storage tests/sync tests/engine tests/driver $(ARGS)
+	  tests/crdt tests/resp tests/server tests/storage tests/sync tests/engine tests/driver \
+	  tests/trust $(ARGS)
 	$(BIN)/python -m coverage report
 
 test-install: $(VENV)/.installed ## build archive and wheel; install each, and the checkout, in empty venvs
@@ -117,7 +118,7 @@ test-chaos: $(VENV)/.installed toxiproxy-server ## break real regions and their 
 	$(PYTEST) -m toxiproxy tests
 	$(BIN)/anabranch chaos --seed 7 --seconds 80 --out build/chaos $(ARGS)
 	$(BIN)/anabranch chaos --seed 8 --seconds 60 --appendfsync everysec --no-tapes --out build/chaos \
-	  $(ARGS)
+	  tests/trust $(ARGS)
 	$(BIN)/anabranch chaos --seed 9 --seconds 80 --regions 5 --out build/chaos $(ARGS)
 
 lint: $(VENV)/.dev $(VENV)/.stubs ## run ruff, mypy --strict, import-linter and the rules of tests/house
