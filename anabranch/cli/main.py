@@ -51,6 +51,11 @@ _COMMANDS: Final = (
     _Row("restore", "data.restore"),
     _Row("check", "data.check"),
     _Row("repair", "data.repair"),
+    _Row("cert create-ca", "certificates.create_ca"),
+    _Row("cert create-region", "certificates.create_region"),
+    _Row("cert create-client", "certificates.create_client"),
+    _Row("cert show", "certificates.show"),
+    _Row("cert renew", "certificates.renew"),
     _Row("scenario run", "scenario.run", takes_password=True),
     _Row("scenario record", "recording.record", takes_password=True),
     _Row("pipeline audit", "pipeline.audit.audit"),
@@ -67,6 +72,7 @@ _GROUPS: Final = {
     "cluster": "The cluster file, in which commands find the regions.",
     "member": "The members of the cluster.",
     "clock": "The clocks of the regions, when one of them was wrong.",
+    "cert": "The certificates with which regions know each other.",
     "whatif": "The consequences of an event that has not happened.",
     "scenario": (
         "Scenario files: tables of commands for several regions, with the expected replies."

@@ -23,6 +23,7 @@ from anabranch.region.engine.lifecycle import Lifecycle
 from anabranch.region.engine.settings import Settings
 from anabranch.sync.session.codec import decode_down, decode_up, encode_down, encode_up
 from anabranch.sync.session.hub import Hub
+from anabranch.sync.session.links import NOBODY, OtherEnd
 from anabranch.sync.session.log_requests import CheckChains, Locate, ReadBlock, ReadLog
 from anabranch.sync.session.log_tail import LogTail
 from anabranch.sync.session.messages import Message
@@ -369,6 +370,9 @@ class FakeEngine:
     def refused(self, reason: str) -> None:
         self.refusals.append(reason)
 
+    def is_encrypted(self, peer: int, encrypted: bool) -> None:
+        pass
+
     def runs_twice(self, peer: int, detail: str) -> None:
         self.doubles[peer] = detail
 
@@ -498,14 +502,14 @@ class FakeDriver:
 
     # -- what carries connections calls
 
-    def dialled(self, peer: int, address: str = "") -> Optional[int]:
-        return self.hub.dial_opened(peer, self.clock(), address)
+    def dialled(self, peer: int, end: OtherEnd = NOBODY) -> Optional[int]:
+        return self.hub.dial_opened(peer, self.clock(), end)
 
     def dial_failed(self, peer: int, text: str) -> None:
         self.hub.dial_failed(peer, text, self.clock())
 
-    def accepted(self, address: str = "") -> int:
-        return self.hub.accepted(self.clock(), address)
+    def accepted(self, end: OtherEnd = NOBODY) -> int:
+        return self.hub.accepted(self.clock(), end)
 
     def turned_away(self, address: str, reason: str) -> None:
         self.hub.turned_away(address, reason, self.clock())

@@ -20,6 +20,7 @@ from anabranch.region.engine.settings import Settings
 from anabranch.sync.session import messages as m
 from anabranch.sync.session.claims import COUNTER_MAX, LIFE_AHEAD_MAX_MS
 from anabranch.sync.session.hub import Hub
+from anabranch.sync.session.links import OtherEnd
 from tests.driver.regions import mesh
 from tests.sync.fakes import NAMES, FakeEngine
 
@@ -49,7 +50,7 @@ class Us:
         self.hub.take_work()
 
     def accept(self, peer: int, life: int = 5, vector: Optional[dict[int, int]] = None) -> int:
-        number = self.hub.accepted(self.now_ms, "10.9.9.9:5000")
+        number = self.hub.accepted(self.now_ms, OtherEnd("10.9.9.9:5000"))
         hello = m.Hello(
             *(m.VERSION, "c", TABLE, peer, NAMES[peer], 1, life, vector or {}, {}, frozenset()),
             1 << 20,
@@ -58,7 +59,7 @@ class Us:
         return number
 
     def dial(self, peer: int, life: int = 5, vector: Optional[dict[int, int]] = None) -> int:
-        number = self.hub.dial_opened(peer, self.now_ms, f"{NAMES[peer]}.example:7102")
+        number = self.hub.dial_opened(peer, self.now_ms, OtherEnd(f"{NAMES[peer]}.example:7102"))
         assert number is not None
         welcome = m.Welcome(m.VERSION, "c", TABLE, peer, NAMES[peer], life, vector or {}, {})
         self.hub.received(number, welcome, self.now_ms)

@@ -16,6 +16,7 @@ from anabranch.region.engine.clock import SteadyClock
 from anabranch.region.engine.settings import Settings
 from anabranch.sync.session import messages as m
 from anabranch.sync.session.hub import Hub
+from anabranch.sync.session.links import OtherEnd
 from anabranch.sync.session.unnamed import HELLO_PATIENCE_MS, UNNAMED_MAX, Unnamed, host_of
 from tests.support.cluster import LiveCluster
 from tests.support.processes import eventually
@@ -73,7 +74,7 @@ def test_t8_host_of_an_address() -> None:
 def test_t8_a_connection_without_a_hello_is_closed_after_some_seconds() -> None:
     """It was kept until it had been silent for as long as a peer may be: settings may say a day."""
     one = hub()
-    number = one.accepted(0, "10.9.9.9:5000")
+    number = one.accepted(0, OtherEnd("10.9.9.9:5000"))
     one.tick(HELLO_PATIENCE_MS - 1)
     assert not one.finished(number)
     one.take_work()
@@ -85,7 +86,7 @@ def test_t8_a_connection_without_a_hello_is_closed_after_some_seconds() -> None:
 
 def test_t8_a_peer_that_has_greeted_stays() -> None:
     one = hub()
-    number = one.accepted(0, "10.0.0.2:5000")
+    number = one.accepted(0, OtherEnd("10.0.0.2:5000"))
     one.received(number, hello(), 0)
     for now_ms in range(0, 2 * HELLO_PATIENCE_MS, 1000):
         one.received(number, m.VectorAcknowledgement({}, frozenset()), now_ms)
@@ -151,7 +152,7 @@ def mesh() -> World:
 
 def stranger(world: World, greeting: m.Hello) -> int:
     """Somebody else dials us and says that greeting. Returns the connection's number at us."""
-    number = world.hubs[1].accepted(world.now_ms, "10.9.9.9:5000")
+    number = world.hubs[1].accepted(world.now_ms, OtherEnd("10.9.9.9:5000"))
     world.hubs[1].received(number, greeting, world.now_ms)
     return number
 
@@ -254,11 +255,11 @@ def test_t8_another_process_is_refused_and_told_of() -> None:
 
 def test_t8_links_and_refusals_are_told_with_their_addresses() -> None:
     one = hub()
-    number = one.accepted(0, "10.0.0.2:5000")
+    number = one.accepted(0, OtherEnd("10.0.0.2:5000"))
     one.received(number, hello(), 0)
-    wrong = one.accepted(0, "10.9.9.9:5001")
+    wrong = one.accepted(0, OtherEnd("10.9.9.9:5001"))
     one.received(wrong, m.Hello(m.VERSION, "x", {}, 2, "eu", 1, 1, {}, {}, frozenset(), 1), 0)
-    dialled = one.dial_opened(2, 0, "eu.example:7102")
+    dialled = one.dial_opened(2, 0, OtherEnd("eu.example:7102"))
     assert dialled is not None
     one.received(dialled, m.Welcome(m.VERSION, "c", TABLE, 2, "eu", 1, {}, {}), 0)
     told = [
@@ -276,7 +277,7 @@ def test_t8_links_and_refusals_are_told_with_their_addresses() -> None:
 def test_t8_the_same_refusal_from_another_address_is_news() -> None:
     one = hub()
     for host in ("10.9.9.9", "10.9.9.9", "10.8.8.8"):
-        number = one.accepted(0, f"{host}:5001")
+        number = one.accepted(0, OtherEnd(f"{host}:5001"))
         one.received(number, m.Hello(m.VERSION, "x", {}, 2, "eu", 1, 1, {}, {}, frozenset(), 1), 0)
     told = [event.fields["address"] for event in one.take_work().events]
     assert told == ["10.9.9.9:5001", "10.8.8.8:5001"]

@@ -48,6 +48,7 @@ from anabranch.region.storage.history import FindKey, ReadBlocks, ReadRows
 from anabranch.region.storage.log import ReadOldest
 from anabranch.region.storage.salvage import ReadSalvage
 from anabranch.sync.session.hub import Hub
+from anabranch.sync.session.links import NOBODY, OtherEnd
 from anabranch.sync.session.log_requests import CheckChains
 from anabranch.sync.session.messages import Message
 
@@ -132,20 +133,20 @@ class Driver:
         if self.engine.peers.links.has_requests():
             self.hub.apply_link_requests(self._clock.now_ms())
 
-    def dialled(self, peer: int, address: str = "") -> Optional[int]:
+    def dialled(self, peer: int, end: OtherEnd = NOBODY) -> Optional[int]:
         """A dial succeeded. Returns the connection's number; None if it is no longer wanted."""
         self._step_wanted = True
-        return self.hub.dial_opened(peer, self._clock.now_ms(), address)
+        return self.hub.dial_opened(peer, self._clock.now_ms(), end)
 
     def dial_failed(self, peer: int, text: str) -> None:
         """A dial failed, for the reason in `text`."""
         self._step_wanted = True
         self.hub.dial_failed(peer, text, self._clock.now_ms())
 
-    def accepted(self, address: str = "") -> int:
-        """A peer at `address` has dialled this region. Returns the connection's number."""
+    def accepted(self, end: OtherEnd = NOBODY) -> int:
+        """A peer has dialled this region. Returns the connection's number."""
         self._step_wanted = True
-        return self.hub.accepted(self._clock.now_ms(), address)
+        return self.hub.accepted(self._clock.now_ms(), end)
 
     def turned_away(self, address: str, reason: str) -> None:
         """A connection from `address` was closed, because it had not said who it is."""

@@ -58,6 +58,10 @@ class LinkCalls:
         """Sets what CRDT.PEERS shows beside the state of a link: two processes run as `peer`."""
         self.state.peers.by_id[peer].detail = detail
 
+    def is_encrypted(self, peer: int, encrypted: bool) -> None:
+        """Notes whether the link that receives from `peer`, which is up now, has TLS."""
+        self.state.peers.by_id[peer].is_encrypted = encrypted
+
     def refused(self, reason: str) -> None:
         """A link was closed for `reason`, by this region or by the peer; counts the alarms."""
         self.state.replication.gaps += reason == "gap"

@@ -19,6 +19,8 @@ class PeerStatus:
         # "none" until the hub sets it: this region does not dial every member.
         self.state = "none"
         self.detail = ""
+        # Whether the newest link that was up has TLS.
+        self.is_encrypted = False
         # Set by CRDT.LINK … DOWN: messages of the peer are not applied.
         self.is_down = False
         # Set by CRDT.LINK … DELAY and LIMIT; 0: none.

@@ -9,6 +9,7 @@ from typing import Optional
 
 from anabranch.region.engine.access_settings import ACCESS
 from anabranch.region.engine.setting import Setting, Value
+from anabranch.region.engine.tls_settings import SYNC_TLS
 
 ALL: list[Setting] = [
     # Streams
@@ -290,6 +291,7 @@ ALL: list[Setting] = [
         maximum=32767,
     ),
     *ACCESS,
+    *SYNC_TLS,
     Setting(
         "slowlog-log-slower-than",
         10_000,

@@ -31,6 +31,7 @@ from anabranch.region.live.failed_ends import FailedEnds
 from anabranch.region.live.server import Server
 from anabranch.region.live.ticker import QUIET_MS, Ticker
 from anabranch.sync.live.manager import SyncManager
+from anabranch.sync.live.tls import RegionTls
 
 if TYPE_CHECKING:
     from anabranch.region.live.http import Health, HttpServer
@@ -71,7 +72,9 @@ class Region:
         }
         place = process_facts.place(str(config.resp))
         driver.engine.introduce(secrets.randbits(63), place)
-        self.sync: Final = SyncManager(self, str(config.sync), addresses)
+        self.tls: Final = RegionTls(driver.settings, config.cluster, config.members)
+        names = {region_id: name for name, region_id in config.members.items()}
+        self.sync: Final = SyncManager(self, str(config.sync), addresses, self.tls, names)
         self.stop_wanted: Final = asyncio.Event()
         self.failure: Optional[BaseException] = None
         # What the stop could not write; empty if all is on disk.

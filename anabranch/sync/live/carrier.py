@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Optional, Protocol
 
@@ -15,7 +16,10 @@ import grpc
 import grpc.aio
 
 from anabranch.sync.live.front import Front, Passage
+from anabranch.sync.live.tls import OFF, OPTIONAL, NoTls, RegionTls, why
+from anabranch.sync.live.tunnel import Tunnel, connect
 from anabranch.sync.session.fields import MESSAGE_BYTES_MAX
+from anabranch.sync.session.links import OtherEnd
 
 _log: Final = logging.getLogger("anabranch.sync")
 # The loggers that tell of tasks of grpc that failed.
@@ -59,10 +63,10 @@ class ConnectionLost(Exception):
 
 
 class PeerStream(Protocol):
-    """One connection, in both directions. `address` is HOST:PORT of the other side."""
+    """One connection, in both directions."""
 
     @property
-    def address(self) -> str: ...
+    def end(self) -> OtherEnd: ...
 
     def greeted(self) -> None:
         """Notes that the other side has said who it is."""
@@ -86,10 +90,13 @@ class PeerStream(Protocol):
 class DialledStream:
     """The dialler's end, with a channel of its own."""
 
-    def __init__(self, channel: grpc.aio.Channel, call: Any, address: str) -> None:
-        self.address: Final = address
+    def __init__(
+        self, channel: grpc.aio.Channel, call: Any, end: OtherEnd, tunnel: Optional[Tunnel]
+    ) -> None:
+        self.end: Final = end
         self._channel = channel
         self._call = call
+        self._tunnel = tunnel
 
     def greeted(self) -> None:
         """Does nothing: this region has dialled, so it knows the other side."""
@@ -98,13 +105,13 @@ class DialledStream:
         try:
             await self._call.write(data)
         except (grpc.RpcError, asyncio.InvalidStateError) as error:
-            raise ConnectionLost(_why(error)) from error
+            raise ConnectionLost(self._why(error)) from error
 
     async def receive(self) -> Optional[bytes]:
         try:
             data = await self._call.read()
         except grpc.RpcError as error:
-            raise ConnectionLost(_why(error)) from error
+            raise ConnectionLost(self._why(error)) from error
         return None if data is grpc.aio.EOF else bytes(data)
 
     async def finish(self) -> None:
@@ -118,13 +125,19 @@ class DialledStream:
     async def close(self) -> None:
         self._call.cancel()
         await self._channel.close()
+        if self._tunnel is not None:
+            self._tunnel.end()
+
+    def _why(self, error: BaseException) -> str:
+        problem = "" if self._tunnel is None else self._tunnel.problem
+        return f"TLS: {problem}" if problem else _why(error)
 
 
 class AcceptedStream:
     """The end of the region that was dialled."""
 
     def __init__(self, context: Any, passage: Passage) -> None:
-        self.address: Final = passage.address
+        self.end: Final = OtherEnd(passage.address, passage.region)
         self._context = context
         self._passage = passage
 
@@ -158,22 +171,59 @@ def _why(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-async def dial(address: str) -> DialledStream:
-    """Opens a stream to `address` (HOST:PORT); ConnectionLost when the peer does not answer."""
-    channel = grpc.aio.insecure_channel(address, options=_OPTIONS)
+async def dial(address: str, tls: Optional[RegionTls] = None, region: str = "") -> DialledStream:
+    """Opens a stream to `address` (HOST:PORT), where `region` answers.
+
+    `tls`: None: without TLS. ConnectionLost when the peer does not answer, or TLS says that it is
+    another one.
+    """
     try:
         async with asyncio.timeout(_DIAL_TIMEOUT_S):
-            call = channel.stream_stream(METHOD)()
-            await call.wait_for_connection()
-        return DialledStream(channel, call, address)
+            tunnel = await _tunnel(address, tls, region)
+            return await _open(address, tunnel, region)
     except TimeoutError as error:
-        await channel.close()
         raise ConnectionLost(f"{address} did not answer within {_DIAL_TIMEOUT_S:g} s") from error
     except grpc.RpcError as error:
-        await channel.close()
         raise ConnectionLost(_why(error)) from error
-    except asyncio.CancelledError:
+    except NoTls as error:
+        raise ConnectionLost(f"TLS: {error}") from error
+
+
+async def _tunnel(address: str, tls: Optional[RegionTls], region: str) -> Optional[Tunnel]:
+    """A connection of TLS, if there is to be one."""
+    mode = OFF if tls is None else tls.mode
+    if tls is None or mode == OFF:
+        return None
+    try:
+        return await connect(address, tls, region)
+    except TimeoutError:
+        raise
+    except OSError as error:
+        if mode == OPTIONAL and not isinstance(error, ssl.SSLCertVerificationError):
+            return None
+        raise NoTls(f"{address}: {why(error)}") from error
+
+
+async def _open(address: str, tunnel: Optional[Tunnel], region: str) -> DialledStream:
+    """Opens the stream, over the tunnel if there is one."""
+    target = address if tunnel is None else tunnel.grpc_address
+    channel = grpc.aio.insecure_channel(target, options=_OPTIONS)
+    try:
+        call = channel.stream_stream(METHOD)()
+        if tunnel is None:
+            await call.wait_for_connection()
+            return DialledStream(channel, call, OtherEnd(address), None)
+        carrying = asyncio.ensure_future(tunnel.carry())
+        try:
+            await call.wait_for_connection()
+            await carrying
+        finally:
+            carrying.cancel()
+        return DialledStream(channel, call, OtherEnd(address, region), tunnel)
+    except BaseException:
         await channel.close()
+        if tunnel is not None:
+            tunnel.close()
         raise
 
 
@@ -211,7 +261,9 @@ class Listener:
         listen: str,
         serve: Callable[[PeerStream], Awaitable[None]],
         turned_away: Callable[[str, str], None] = _tell_turned_away,
+        tls: Optional[RegionTls] = None,
     ) -> None:
+        self._tls = tls
         self._listen = listen
         self._serve = serve
         self._turned_away = turned_away
@@ -220,7 +272,7 @@ class Listener:
 
     async def start(self) -> int:
         """Listens and returns the port; RuntimeError when the address is in use."""
-        self._front = front = Front(self._listen, self._turned_away)
+        self._front = front = Front(self._listen, self._turned_away, self._tls)
         try:
             port = front.listen()
         except OSError as error:

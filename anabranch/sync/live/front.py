@@ -11,15 +11,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
-import shutil
 import socket
-import sys
-import tempfile
 from collections.abc import Callable, Coroutine
-from pathlib import Path
-from typing import Any, Final, Optional, cast
+from typing import Any, Final, Optional
 
+from anabranch.sync.live.relay import Half, LocalSocket
+from anabranch.sync.live.tls import (
+    FIRST_BYTE,
+    HANDSHAKE_TIMEOUT_S,
+    OFF,
+    REQUIRED,
+    NoTls,
+    RegionTls,
+    why,
+)
 from anabranch.sync.session.unnamed import TOO_LATE, TOO_MANY, Unnamed
 
 _log: Final = logging.getLogger("anabranch.sync")
@@ -32,117 +37,20 @@ _ACCEPT_PAUSE_S: Final = 0.1
 _FLUSH_S: Final = 5.0
 
 
-class LocalSocket:
-    """The names of the sockets between front and grpc.
-
-    On Linux they are abstract, so that no file of them is left after a kill.
-    """
-
-    def __init__(self) -> None:
-        self._folder: Optional[str] = None
-        if sys.platform == "linux":
-            name = f"anabranch-{secrets.token_hex(16)}"
-            self.grpc_address = f"unix-abstract:{name}"
-            self._prefix = f"\0{name}"
-        else:
-            self._folder = tempfile.mkdtemp(prefix="anabranch-")
-            self._prefix = f"{self._folder}/sync"
-            self.grpc_address = f"unix:{self._prefix}"
-
-    async def connect(self, number: int) -> socket.socket:
-        """Connects to grpc under the name of the connection `number`. OSError if that fails."""
-        one = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            one.setblocking(False)
-            one.bind(f"{self._prefix}-{number}")
-            await asyncio.get_running_loop().sock_connect(one, self._prefix)
-        except BaseException:
-            one.close()
-            raise
-        return one
-
-    def number_of(self, peer: str) -> int:
-        """The number of the connection that grpc calls `peer`; 0 if it is none of the front."""
-        stem, _, number = peer.rpartition("-")
-        return int(number) if stem == self.grpc_address and number.isdigit() else 0
-
-    def forget(self, number: int) -> None:
-        """The connection `number` is closed."""
-        if self._folder is not None:
-            Path(f"{self._prefix}-{number}").unlink(missing_ok=True)
-
-    def close(self) -> None:
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-
-
-class _Half(asyncio.Protocol):
-    """One side of a connection, whose bytes go to the other side."""
-
-    def __init__(self, closed: Callable[[], None]) -> None:
-        self._closed: Final = closed
-        self._transport: Optional[asyncio.Transport] = None
-        self._other: Optional[_Half] = None
-        # Bytes that came before the other side was there.
-        self._early: list[bytes] = []
-
-    def joins(self, other: _Half) -> None:
-        """From now on the bytes go to `other`, and those of `other` come here."""
-        self._other, other._other = other, self
-        for one, its_other in ((self, other), (other, self)):
-            for data in one._early:
-                its_other.send(data)
-            one._early.clear()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Those of uvloop have the methods, and not the class.
-        self._transport = cast(asyncio.Transport, transport)
-
-    def data_received(self, data: bytes) -> None:
-        if self._other is None:
-            self._early.append(data)
-        else:
-            self._other.send(data)
-
-    def send(self, data: bytes) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(data)
-
-    def pause_writing(self) -> None:
-        if self._other is not None and self._other._transport is not None:
-            self._other._transport.pause_reading()
-
-    def resume_writing(self) -> None:
-        if self._other is not None and self._other._transport is not None:
-            self._other._transport.resume_reading()
-
-    def eof_received(self) -> bool:
-        """The transport closes, and the connection with it."""
-        return False
-
-    def connection_lost(self, error: Optional[Exception]) -> None:
-        self._transport = None
-        self._closed()
-
-    def finish(self) -> None:
-        """Closes this side once its last bytes are taken."""
-        if self._transport is not None:
-            self._transport.close()
-
-    def abort(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
-
-
 class Passage:
-    """One connection: a socket, and since its first byte two sides. `address`: of the dialler."""
+    """One connection: a socket, and since its first byte two sides.
+
+    `address`: of the dialler. `region`: the member that its certificate is for; empty without TLS.
+    """
 
     def __init__(self, front: Front, number: int, one: socket.socket, address: str) -> None:
         self.number: Final = number
         self.address: Final = address
+        self.region = ""
         self._front: Final = front
         self._socket: Optional[socket.socket] = one
-        self._halves: list[_Half] = []
+        self._halves: list[Half] = []
+        self._opening: Optional[asyncio.Task[None]] = None
         self._is_over = False
         front.loop.add_reader(one, self._speaks)
 
@@ -162,6 +70,8 @@ class Passage:
             self._front.loop.remove_reader(self._socket)
             self._socket.close()
             self._socket = None
+        if self._opening is not None and self._opening is not asyncio.current_task():
+            self._opening.cancel()
         for half in self._halves:
             half.abort()
         self._front.forget(self)
@@ -171,27 +81,52 @@ class Passage:
         one, self._socket = self._socket, None
         if one is not None:
             self._front.loop.remove_reader(one)
-            self._front.spawn(self._open(one))
+            self._opening = self._front.spawn(self._open(one))
 
     async def _open(self, one: socket.socket) -> None:
-        """Passes the bytes on from now on."""
-        loop = self._front.loop
-        outer, inner = _Half(self._half_closed), _Half(self._half_closed)
+        """Learns from the certificate who it is, and passes the bytes on from now on."""
+        outer, inner = Half(self._half_closed), Half(self._half_closed)
         try:
+            await self._greet(one, outer)
             local = await self._front.local.connect(self.number)
-            await loop.create_unix_connection(lambda: inner, sock=local)
-            self._halves = [inner]
-            await loop.connect_accepted_socket(lambda: outer, sock=one)
-            self._halves.append(outer)
+            await self._front.loop.create_unix_connection(lambda: inner, sock=local)
+        except asyncio.CancelledError:
+            one.close()
+            raise
+        except NoTls as error:
+            self._front.turn_away(self.number, str(error))
         except OSError as error:
             _log.warning("a connection from %s could not be served: %s", self.address, error)
-            one.close()
-            self.close()
-            return
-        if self._is_over:
             self.close()
         else:
+            self._halves.append(inner)
             outer.joins(inner)
+            return
+        outer.abort()
+        one.close()
+
+    async def _greet(self, one: socket.socket, outer: Half) -> None:
+        """Begins TLS if the other side does. NoTls if that, or its absence, is not allowed."""
+        tls, loop = self._front.tls, self._front.loop
+        begins = one.recv(1, socket.MSG_PEEK) == FIRST_BYTE
+        mode = OFF if tls is None else tls.mode
+        if begins and (tls is None or mode == OFF):
+            raise NoTls("it speaks TLS, and sync-tls is off here")
+        if not begins and mode == REQUIRED:
+            raise NoTls("it speaks no TLS, and sync-tls is required here")
+        context = tls.accepting() if begins and tls is not None else None
+        timeout_s = None if context is None else HANDSHAKE_TIMEOUT_S
+        try:
+            await loop.connect_accepted_socket(
+                lambda: outer, one, ssl=context, ssl_handshake_timeout=timeout_s
+            )
+        except OSError as error:
+            if context is None:
+                raise
+            raise NoTls(f"the handshake of TLS failed: {why(error)}") from None
+        self._halves = [outer]
+        if tls is not None and context is not None:
+            self.region = tls.region_of(outer.certificate())
 
     def _half_closed(self) -> None:
         """One side is gone. The other one gets what is left, for some time."""
@@ -208,10 +143,14 @@ class Front:
     """Listens on HOST:PORT for other regions.
 
     `turned_away` is told of each connection that is closed without a Hello: its address, and why.
+    `tls`: None: connections have none.
     """
 
-    def __init__(self, listen: str, turned_away: Callable[[str, str], None]) -> None:
+    def __init__(
+        self, listen: str, turned_away: Callable[[str, str], None], tls: Optional[RegionTls] = None
+    ) -> None:
         self.loop: Final = asyncio.get_running_loop()
+        self.tls: Final = tls
         self.local: Final = LocalSocket()
         self.unnamed: Final = Unnamed()
         self._listen: Final = listen
@@ -252,10 +191,11 @@ class Front:
         """The connection that grpc calls `peer`; None: it did not come through the front."""
         return self._passages.get(self.local.number_of(peer))
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     # -- connections
 
@@ -277,15 +217,16 @@ class Front:
         """Counts a connection that has not said who it is; another one may have to go for it."""
         number = self.unnamed.add(passage.number, passage.address, self._now_ms())
         if number is not None:
-            self._turn_away(number, TOO_MANY)
+            self.turn_away(number, TOO_MANY)
 
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(_TICK_S)
             for number in self.unnamed.late(self._now_ms()):
-                self._turn_away(number, TOO_LATE)
+                self.turn_away(number, TOO_LATE)
 
-    def _turn_away(self, number: int, reason: str) -> None:
+    def turn_away(self, number: int, reason: str) -> None:
+        """Closes a connection that has not said who it is."""
         passage = self._passages[number]
         passage.close()
         self._turned_away(passage.address, reason)

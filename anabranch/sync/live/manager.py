@@ -8,14 +8,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final, Optional, Protocol, TypeVar
 
 from anabranch.crdt.errors import PeerError
 from anabranch.sync.live.carrier import ConnectionLost, Listener, PeerStream, dial
+from anabranch.sync.live.tls import RegionTls
 from anabranch.sync.session.codec import decode_down, decode_up, encode
+from anabranch.sync.session.links import OtherEnd
 from anabranch.sync.session.messages import Message, Welcome
 
 _log: Final = logging.getLogger("anabranch.sync")
@@ -29,9 +32,9 @@ T = TypeVar("T")
 class Driver(Protocol):
     """The part that decides, as sync uses it. See `region.driver.driver.Driver`."""
 
-    def dialled(self, peer: int, address: str = "") -> Optional[int]: ...
+    def dialled(self, peer: int, end: OtherEnd) -> Optional[int]: ...
     def dial_failed(self, peer: int, text: str) -> None: ...
-    def accepted(self, address: str = "") -> int: ...
+    def accepted(self, end: OtherEnd) -> int: ...
     def turned_away(self, address: str, reason: str) -> None: ...
     def received(self, connection: int, message: Message, size: int = 0) -> None: ...
     def reads_on(self, connection: int) -> bool: ...
@@ -82,15 +85,25 @@ class SyncManager:
     """Carries all links of a region.
 
     `listen` is HOST:PORT; with port 0 the system picks one, which `port` then holds. `addresses`
-    maps region_id → HOST:PORT of the peers to dial.
+    maps region_id → HOST:PORT of the peers to dial. `tls`: None: links have none; with it, `names`
+    maps region_id → name.
     """
 
-    def __init__(self, region: ServedRegion, listen: str, addresses: dict[int, str]) -> None:
+    def __init__(
+        self,
+        region: ServedRegion,
+        listen: str,
+        addresses: dict[int, str],
+        tls: Optional[RegionTls] = None,
+        names: Mapping[int, str] = MappingProxyType({}),
+    ) -> None:
         self.port = 0
         self.addresses: Final = dict(addresses)
         self._region: Final = region
         self._driver: Final = region.driver
-        self._listener: Final = Listener(listen, self._serve, self._turned_away)
+        self._tls: Final = tls
+        self._names: Final = names
+        self._listener: Final = Listener(listen, self._serve, self._turned_away, tls)
         self._carried: dict[int, _Carried] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._running = False
@@ -165,7 +178,7 @@ class SyncManager:
 
     async def _dial(self, peer: int) -> None:
         try:
-            stream = await dial(self.addresses[peer])
+            stream = await dial(self.addresses[peer], self._tls, self._names.get(peer, ""))
         # Every error is reported to the driver: a link whose dial never ended would wait for ever.
         except Exception as error:
             if not isinstance(error, ConnectionLost):
@@ -174,7 +187,7 @@ class SyncManager:
             self._step(lambda: self._driver.dial_failed(peer, text))
             self._region.stepped()
             return
-        number = self._step(lambda: self._driver.dialled(peer, stream.address))
+        number = self._step(lambda: self._driver.dialled(peer, stream.end))
         self._region.stepped()
         if number is None:
             await stream.close()
@@ -183,7 +196,7 @@ class SyncManager:
 
     async def _serve(self, stream: PeerStream) -> None:
         if self._running:
-            number = self._step(lambda: self._driver.accepted(stream.address))
+            number = self._step(lambda: self._driver.accepted(stream.end))
             await self._run(number, _Carried(stream, is_dialled=False))
 
     def _turned_away(self, address: str, reason: str) -> None:

@@ -11,7 +11,7 @@ from anabranch.sync.session import messages as m
 from anabranch.sync.session.events import LoggedEvent
 from anabranch.sync.session.handshake import Identity, LinkLimits, refusal_of_lost
 from anabranch.sync.session.interfaces import Engine, Settings, SteadyClock
-from anabranch.sync.session.links import Link, PeerConnection
+from anabranch.sync.session.links import Link, OtherEnd, PeerConnection
 from anabranch.sync.session.log_tail import LogTail
 from anabranch.sync.session.puller import Puller
 from anabranch.sync.session.receiver import Receiver
@@ -84,8 +84,8 @@ class Connections:
 
     # -- connections open and close
 
-    def dialled(self, peer: int, now_ms: int, address: str) -> Optional[PeerConnection]:
-        """Notes that the dial of `peer` at `address` succeeded.
+    def dialled(self, peer: int, now_ms: int, end: OtherEnd) -> Optional[PeerConnection]:
+        """Notes that the dial of `peer` succeeded.
 
         Returns the connection, or None when it is no longer wanted.
         """
@@ -97,7 +97,7 @@ class Connections:
             if former.receiver is not None and former.peer == peer:
                 self.drop(former)
         link.connection = connection = self._new(
-            now_ms, address, receiver=Receiver(peer, LinkLimits(self.settings))
+            now_ms, end, receiver=Receiver(peer, LinkLimits(self.settings))
         )
         return connection
 
@@ -108,14 +108,14 @@ class Connections:
         if link.wanted:
             self.set_state(link, link.state, text)
 
-    def accepted(self, now_ms: int, address: str) -> int:
-        """Notes that `address` dialled this region; returns the number of the connection."""
+    def accepted(self, now_ms: int, end: OtherEnd) -> int:
+        """Notes that another side dialled this region; returns the number of the connection."""
         sender = Sender(self.engine.region_id, LinkLimits(self.settings), self.tail)
-        connection = self._new(now_ms, address, sender=sender)
+        connection = self._new(now_ms, end, sender=sender)
         if self.is_leaving:
             self.drop(connection)
             return connection.number
-        one_too_many = self.unnamed.add(connection.number, address, self.steady.at(now_ms))
+        one_too_many = self.unnamed.add(connection.number, end.address, self.steady.at(now_ms))
         if one_too_many is not None:
             self._turn_away(one_too_many, TOO_MANY, now_ms)
         return connection.number
@@ -128,7 +128,7 @@ class Connections:
 
     def turned_away(self, address: str, text: str, now_ms: int) -> None:
         """Notes that a connection from `address` was closed before its Hello."""
-        self._count_refusal(Refused(0, "sending to", "silent", text, address), now_ms)
+        self._count_refusal(Refused(0, "accepting from", "unnamed", text, address), now_ms)
 
     def closed(self, number: int, text: str, now_ms: int) -> None:
         """Notes that the carrier lost this connection or that the other side closed it."""
@@ -170,13 +170,13 @@ class Connections:
     def _new(
         self,
         now_ms: int,
-        address: str,
+        end: OtherEnd,
         receiver: Optional[Receiver] = None,
         sender: Optional[Sender] = None,
     ) -> PeerConnection:
         self._number += 1
         connection = PeerConnection(
-            self._number, self.steady.at(now_ms), receiver=receiver, sender=sender, address=address
+            self._number, self.steady.at(now_ms), receiver=receiver, sender=sender, end=end
         )
         self.by_number[connection.number] = connection
         return connection
@@ -222,9 +222,12 @@ class Connections:
             # A message that is held back has come: the carrier may have been told to read no more.
             if link.connection is not None and link.held:
                 link.connection.heard_ms = steady_ms
+        needs_tls = self.settings.text("sync-tls") == "required"
         for connection in list(self.by_number.values()):
             if steady_ms - connection.heard_ms > silence_ms:
                 self.closed(connection.number, f"nothing heard for {silence_ms} ms", now_ms)
+            elif needs_tls and not connection.certified:
+                self.closed(connection.number, "it has no TLS, and sync-tls is required", now_ms)
         for number in self.unnamed.late(steady_ms):
             self._turn_away(number, TOO_LATE, now_ms)
 

@@ -63,6 +63,16 @@ def refuse_hello(own: Identity, hello: Hello) -> Optional[Refusal]:
     return None
 
 
+def refuse_certified(certified: str, hello: Hello) -> Optional[Refusal]:
+    """Returns the refusal for a Hello in the name of another member than the certificate has.
+
+    `certified`: the member of the certificate; empty without TLS.
+    """
+    if certified in ("", hello.name):
+        return None
+    return Refusal("region", f"the certificate is for {certified}, and the Hello of {hello.name}")
+
+
 def refuse_welcome(own: Identity, welcome: Welcome, dialled: int) -> Optional[Refusal]:
     """Returns the refusal for the sender of a Welcome; None when this region may receive from it.
 

@@ -18,7 +18,7 @@ from anabranch.sync.session.announcements import Announcements
 from anabranch.sync.session.claims import Claims, life_of
 from anabranch.sync.session.connections import Connections
 from anabranch.sync.session.interfaces import Engine, Settings, SteadyClock
-from anabranch.sync.session.links import Link, PeerConnection
+from anabranch.sync.session.links import NOBODY, Link, OtherEnd, PeerConnection
 from anabranch.sync.session.log_requests import CheckChains, Locate, ReadBlock, ReadLog, Request
 from anabranch.sync.session.log_tail import LogTail
 from anabranch.sync.session.merging import Merging
@@ -63,9 +63,9 @@ class Hub:
 
     # -- connections
 
-    def dial_opened(self, peer: int, now_ms: int, address: str = "") -> Optional[int]:
+    def dial_opened(self, peer: int, now_ms: int, end: OtherEnd = NOBODY) -> Optional[int]:
         """A dial succeeded. Returns the connection's number; None if it is no longer wanted."""
-        connection = self._connections.dialled(peer, now_ms, address)
+        connection = self._connections.dialled(peer, now_ms, end)
         if connection is not None:
             assert connection.receiver is not None
             self._opening.greet(connection.receiver)
@@ -76,9 +76,9 @@ class Hub:
         """Notes that the dial of `peer` failed, for the reason in `text`."""
         self._connections.dial_failed(peer, text, now_ms)
 
-    def accepted(self, now_ms: int, address: str = "") -> int:
-        """Notes that `address` dialled this region; returns the number of the connection."""
-        number = self._connections.accepted(now_ms, address)
+    def accepted(self, now_ms: int, end: OtherEnd = NOBODY) -> int:
+        """Notes that another side dialled this region; returns the number of the connection."""
+        number = self._connections.accepted(now_ms, end)
         self._end()
         return number
 

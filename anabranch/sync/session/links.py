@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Optional, Union
+from typing import Final, NamedTuple, Optional, Union
 
 from anabranch.crdt.gossip import StartAnswer, StartQuestion
 from anabranch.sync.session.held_messages import HeldMessages
 from anabranch.sync.session.messages import Hello, Message, Welcome
 from anabranch.sync.session.receiver import Receiver
 from anabranch.sync.session.sender import Sender
+
+
+class OtherEnd(NamedTuple):
+    """Who is at the other end of a connection, as its carrier knows.
+
+    `address`: HOST:PORT; empty if it is not known. `certified`: the member that the certificate of
+    the other side is for; empty without TLS.
+    """
+
+    address: str = ""
+    certified: str = ""
+
+
+# Nothing is known.
+NOBODY: Final = OtherEnd()
 
 
 class PeerConnection:
@@ -26,15 +41,14 @@ class PeerConnection:
         *,
         receiver: Optional[Receiver] = None,
         sender: Optional[Sender] = None,
-        address: str = "",
+        end: OtherEnd = NOBODY,
     ) -> None:
         assert (receiver is None) != (sender is None)
         self.number = number
         self.receiver = receiver
         self.sender = sender
         self.peer = receiver.peer if receiver is not None else 0
-        # HOST:PORT of the other side; empty if it is not known.
-        self.address = address
+        self.address, self.certified = end
         # When something was last heard, and a message arrived (steady). What is held back counts
         # as heard.
         self.heard_ms = self.said_ms = now_ms

@@ -18,7 +18,12 @@ from anabranch.sync.session.claims import Claims
 from anabranch.sync.session.connections import Connections
 from anabranch.sync.session.contested import Contested
 from anabranch.sync.session.doubles import Doubles
-from anabranch.sync.session.handshake import Identity, refuse_hello, refuse_welcome
+from anabranch.sync.session.handshake import (
+    Identity,
+    refuse_certified,
+    refuse_hello,
+    refuse_welcome,
+)
 from anabranch.sync.session.interfaces import Engine
 from anabranch.sync.session.links import PeerConnection
 from anabranch.sync.session.log_requests import CheckChains
@@ -62,7 +67,9 @@ class Opening:
 
     def _is_refused(self, connection: PeerConnection, hello: m.Hello, now_ms: int) -> bool:
         """Refuses a Hello that is wrong, and returns whether it was."""
-        refusal = refuse_hello(Identity.of(self._engine), hello)
+        refusal = refuse_certified(connection.certified, hello)
+        if refusal is None:
+            refusal = refuse_hello(Identity.of(self._engine), hello)
         if refusal is None:
             refusal = self._claims.refuse_greeting(hello, now_ms)
         newest = self._engine.peers.newest_life(hello.region_id)
@@ -229,6 +236,7 @@ class Opening:
             link.welcomed()
             connection.receiver.open = True
             self._connections.set_state(link, "up")
+            self._engine.peers.links.is_encrypted(link.peer, bool(connection.certified))
             self._connections.tell_link(
                 logging.INFO,
                 "link_up",

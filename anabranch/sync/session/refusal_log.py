@@ -19,7 +19,8 @@ TEXT_MAX: Final = 500
 
 
 class Refused:
-    """A refusal. `peer`: 0 if it is unknown. `direction`: "receiving from" or "sending to".
+    """A refusal. `peer`: 0 if it is unknown. `direction`: "receiving from", "sending to", or
+    "accepting from" before the other side has said who it is.
 
     `address`: HOST:PORT of the other side, or empty.
     """

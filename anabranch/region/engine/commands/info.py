@@ -351,7 +351,8 @@ def _links(state: EngineState) -> Lines:
         text += (
             f"clock_ahead_ms={link.clock_ahead_ms},"
             f"sent_bytes={traffic.sent_bytes},received_bytes={traffic.received_bytes},"
-            f"sent_rounds={traffic.sent_rounds},received_rounds={traffic.received_rounds}"
+            f"sent_rounds={traffic.sent_rounds},received_rounds={traffic.received_rounds},"
+            f"tls={int(link.is_encrypted)}"
         )
         lines.append((f"crdt_link{peer}", text))
     return lines
