@@ -22,6 +22,8 @@ class PeerFacts:
         # "up", "down", "connecting", "refused", "forked" or "none", and the reason.
         self.link = str(fields.get("link", "?"))
         self.detail = str(fields.get("detail", ""))
+        # Whether the link has TLS.
+        self.has_tls = bool(fields.get("tls", 0))
         self.acknowledged = vector_of(fields.get("acknowledged", []))
         # Effects of the answering region that this peer is not known to have on its disk.
         self.lag = int(fields.get("lag", 0))

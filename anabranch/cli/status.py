@@ -101,7 +101,8 @@ def _state_of(receiver: RegionFacts, name: str) -> str:
         return "not dialled"
     if peer.lost:
         return "lost"
-    return f"{peer.link}, {peer.delay_ms} ms late" if peer.delay_ms else peer.link
+    link = f"{peer.link} (tls)" if peer.link == "up" and peer.has_tls else peer.link
+    return f"{link}, {peer.delay_ms} ms late" if peer.delay_ms else link
 
 
 def _vectors(regions: list[RegionFacts], width: int | None) -> list[str]:
@@ -157,6 +158,7 @@ def _link_as_json(region: RegionFacts, name: str, regions: list[RegionFacts]) ->
         "from": name,
         "state": peer.link,
         "detail": peer.detail,
+        "tls": peer.has_tls,
         "delay_ms": peer.delay_ms,
         "lost": peer.lost,
         "lag": peer.lag,

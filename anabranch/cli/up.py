@@ -203,6 +203,12 @@ _LogFormat = Annotated[
         "--log-format", metavar="text|json", help="Lines of the logs of regions and console."
     ),
 ]
+_Tls = Annotated[
+    bool,
+    typer.Option(
+        "--tls", help="TLS between the regions, with certificates made at the first such start."
+    ),
+]
 _NoConsole = Annotated[bool, typer.Option("--no-console", help="Start the regions only.")]
 _ConsolePort = Annotated[
     int,
@@ -225,6 +231,7 @@ def up(
     no_console: _NoConsole = False,
     console_port: _ConsolePort = DEFAULT_PORT,
     log_format: _LogFormat = None,
+    tls: _Tls = False,
 ) -> None:
     """Start a cluster on this machine, one process per region, and the console.
 
@@ -255,10 +262,11 @@ def up(
         with placed(directory):
             write_file(file, CLUSTER, places, config, toxiproxy)
         is_new = not any((directory / place.name).exists() for place in places)
+        words = _tls_words(directory, places) if tls else {}
         processes = [
             RegionProcess(
                 place,
-                serve_command(place, places, directory, extra, is_new),
+                serve_command(place, places, directory, extra + words.get(place.name, []), is_new),
                 directory / f"{place.name}.log",
             )
             for place in places
@@ -267,6 +275,14 @@ def up(
         shown_data = None if directory == DEFAULT_DATA else directory
         code = Supervisor(processes, directory, shown_data, password, console).run()
     raise typer.Exit(code)
+
+
+def _tls_words(directory: Path, places: list[RegionAddress]) -> dict[str, list[str]]:
+    """The flags with which each region uses its certificate."""
+    # The import takes some 50 ms, which clusters without TLS do not need.
+    from anabranch.cli.up_certificates import tls_words
+
+    return tls_words(directory, CLUSTER, [place.name for place in places])
 
 
 def _console(

@@ -13,9 +13,11 @@ from __future__ import annotations
 import difflib
 import tomllib
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from anabranch.region.address_checks import check_addresses, check_sync
 from anabranch.region.engine.settings import BY_NAME, Settings
 from anabranch.region.environment import (
     CONFIG_VARIABLE,
@@ -235,7 +237,9 @@ def _build(found: dict[str, Found], warnings: list[str]) -> RegionConfig:
         for option in ("resp", "sync", "http")
         if option != "http" or option in found
     }
-    _check_addresses(found, own, peers)
+    check_addresses(partial(_where, found), own, peers)
+    settings = _settings(_with_password(found, warnings))
+    check_sync(_where(found, "sync"), own["sync"], settings)
     return RegionConfig(
         cluster=cluster,
         members=members,
@@ -248,44 +252,9 @@ def _build(found: dict[str, Found], warnings: list[str]) -> RegionConfig:
         restored=_flag(found.get("restored")),
         moved=_flag(found.get("moved")),
         first_start=_flag(found.get("first-start")),
-        settings=_settings(_with_password(found, warnings)),
+        settings=settings,
         warnings=warnings,
     )
-
-
-_ANY_HOST: Final = frozenset({"0.0.0.0", "::", ""})
-
-
-def _collide(one: Address, other: Address) -> bool:
-    """Whether two sockets cannot listen on these addresses at the same time."""
-    same_host = one.host == other.host or bool({one.host, other.host} & _ANY_HOST)
-    return one.port != 0 and one.port == other.port and same_host
-
-
-def _check_addresses(
-    found: dict[str, Found], own: dict[str, Address], peers: dict[str, Address]
-) -> None:
-    """ConfigError if two addresses of the region, or of its peers, are the same."""
-    options = list(own)
-    for n, option in enumerate(options):
-        for other in options[:n]:
-            if _collide(own[option], own[other]):
-                raise ConfigError(
-                    f"{_where(found, other)} and {_where(found, option)} both use port"
-                    f" {own[option].port}: give each its own"
-                )
-    names = list(peers)
-    for n, name in enumerate(names):
-        where = found["peer"].where
-        if peers[name] == own["sync"]:
-            raise ConfigError(
-                f"{where}: {peers[name]} is this region's own --sync, not the address of '{name}'"
-            )
-        for former in names[:n]:
-            if peers[name] == peers[former]:
-                raise ConfigError(
-                    f"{where}: '{former}' and '{name}' have the same address {peers[name]}"
-                )
 
 
 def _where(found: dict[str, Found], name: str) -> str:

@@ -403,6 +403,21 @@ def test_no_console(tmp_path: Path) -> None:
         end(one.process, 40)
 
 
+def test_tls_between_the_regions(tmp_path: Path) -> None:
+    """`--tls` makes certificates, which a second start takes again."""
+    serials = set()
+    for _ in range(2):
+        running = Up(tmp_path, "--tls", "--no-console").ready()
+        try:
+            shown = json.loads(running.anabranch("status", "--json").stdout)
+            links = [link["tls"] for one in shown["regions"] for link in one["links"]]
+            assert links == [True] * 6
+            serials.add((tmp_path / "anabranch-data/certificates/us.pem").read_bytes())
+        finally:
+            end(running.process, 40)
+    assert len(serials) == 1
+
+
 def test_a_region_that_dies_is_reported_and_started_again(tmp_path: Path) -> None:
     """Before, `up` printed a command line whose process no `up` would have stopped."""
     one = Up(tmp_path, "--ephemeral")

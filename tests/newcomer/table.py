@@ -116,6 +116,10 @@ TABLE: dict[str, list[Row]] = {
         ("anabranch scenario record", RUN, "with the lines of the session below"),
         ("record> us> XADD", RUN, "all that the page shows"),
     ],
+    "docs/security.md": [
+        ("anabranch cert create-ca", TRIED, "tests/cli/test_certificates.py"),
+        ("anabranch serve --sync-tls", TRIED, "tests/cli/test_certificates.py"),
+    ],
     "docs/spark-clusters.md": [
         ("pip wheel", OMITTED, _SPARK),
         ("export PYSPARK_PYTHON", OMITTED, _SPARK),

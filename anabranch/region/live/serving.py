@@ -22,6 +22,7 @@ from anabranch.region.live.sql_errors import cannot_write
 from anabranch.region.live.stored_identity import check_writable, read_identity
 from anabranch.region.live.system_clock import SystemClock
 from anabranch.region.option_values import ConfigError
+from anabranch.sync.live.tls import NoTls, RegionTls
 
 _UNKNOWN_PROBLEM: Final = "other files there can be written: check the rights of these, and limits"
 
@@ -65,6 +66,14 @@ def _unless_ended_before(config: RegionConfig) -> FailedEnds:
     return ends
 
 
+def _check_tls(config: RegionConfig) -> None:
+    """ConfigError if the files of TLS are wrong."""
+    try:
+        RegionTls(config.settings, config.cluster, config.members).check(config.name)
+    except NoTls as error:
+        raise ConfigError(f"sync-tls is {config.settings.text('sync-tls')}: {error}") from None
+
+
 async def run(
     config: RegionConfig,
     make_engine: Callable[[EngineState], Engine] = Engine,
@@ -77,13 +86,14 @@ async def run(
     Raises:
         StorageError: The database cannot be opened or read, or belongs to another region or
             program.
-        ConfigError: The configured members differ from those on disk.
+        ConfigError: The configured members differ from those on disk, or files of TLS are wrong.
         OSError: An address is taken or cannot be bound.
         StepFailed: An error in a step, or in the replay of the log, ended the region.
         NotStartedAgain: Such errors have ended it too often at one place.
         RegionFailed: The stop could not write the last changes, which no client had allowed.
     """
     ends = _unless_ended_before(config)
+    _check_tls(config)
     read_identity(config.data)
     check_writable(config.data)
     database = Database(config.data, files=DataFiles(config.data / FILE_NAME))

@@ -217,6 +217,10 @@ async def _open(address: str, tunnel: Optional[Tunnel], region: str) -> DialledS
         try:
             await call.wait_for_connection()
             await carrying
+        except grpc.RpcError as error:
+            # The other side sees this side's certificate after this side has seen its.
+            reason = tunnel.problem or "it closed the connection"
+            raise NoTls(f"{address} may not take this region's certificate: {reason}") from error
         finally:
             carrying.cancel()
         return DialledStream(channel, call, OtherEnd(address, region), tunnel)

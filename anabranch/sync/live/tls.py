@@ -62,6 +62,23 @@ class RegionTls:
         """off, optional or required."""
         return self._settings.text(_MODE)
 
+    def check(self, own: str) -> None:
+        """NoTls if TLS is on, and the files do not load or are not those of the region `own`."""
+        if self.mode == OFF:
+            return
+        self._look()
+        from anabranch.certificates.making import facts
+
+        file = self._settings.text(_CERTIFICATE)
+        try:
+            found = region_in(
+                facts(Path(file).read_bytes()).dns_names, self._cluster, self._members
+            )
+        except NotAnIdentity as error:
+            raise NoTls(f"{file}: {error}") from None
+        if found != own:
+            raise NoTls(f"{file} is the certificate of {found}, and this region is {own}")
+
     def accepting(self) -> ssl.SSLContext:
         """The context for a connection that a peer has opened. NoTls: no files were loaded yet."""
         self._look()

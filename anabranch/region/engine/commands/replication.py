@@ -115,6 +115,8 @@ def peers(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
                     b"down" if link.is_down else link.state.encode(),
                     b"detail",
                     link.detail.encode(),
+                    b"tls",
+                    int(link.is_encrypted),
                     b"delay_ms",
                     link.delay_ms,
                     b"limit_bytes_s",
