@@ -4,6 +4,7 @@ Reading order:
 
 - `crdt`: the replicated data, as pure functions and structures without I/O.
 - `region`: one region: a deterministic engine, and storage, server and settings around it.
+- `certificates`: certificates of regions and clients: names, making, files.
 - `sync`: the exchange of blocks, vectors and snapshots between regions.
 - `study`: what happened in the regions, and why: facts, sentences and drawings.
 - `cluster`: regions as processes on this machine, a client, and toxiproxy.
@@ -20,6 +21,7 @@ Reading order:
 - `escapes`: any bytes as text that is safe to show, and back.
 - `plural`: counts with their nouns, for messages.
 - `whole_file`: files that are replaced as a whole.
+- `file_modes`: who may read the files of a region.
 - `__main__`: the entry point of the command and of `python -m anabranch`.
 """
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from anabranch.certificates.making import Pair, new_authority, new_client, new_region, renewed
-from anabranch.region.live.file_modes import private_files
+from anabranch.file_modes import private_files
 from anabranch.whole_file import write_whole
 
 REGIONS: Final = "ca"

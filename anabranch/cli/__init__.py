@@ -17,8 +17,10 @@ Reading order:
 - `ports`: whether a port is free, and which process holds it.
 - `serve`: `anabranch serve`, one region in this process.
 - `up`: `anabranch up`, a cluster on this machine.
+- `up_certificates`: the certificates of `anabranch up --tls`.
 - `supervisor`: starts, watches, restarts and stops the processes of `anabranch up`.
 - `greeting`: the commands that `anabranch up` suggests.
+- `certificates`: `anabranch cert`, certificates of regions and clients.
 - `status`: `anabranch status`, regions, links, vectors, lag and digests.
 - `top`: `anabranch top`, throughput and lag, live.
 - `facts`: the facts that `status` asks the regions for.

@@ -19,7 +19,7 @@ from anabranch.cli.terminal import Progress
 from anabranch.region.engine.errors import StorageError
 from anabranch.region.live import inspection
 from anabranch.region.live.damaged_log import Salvaged
-from anabranch.region.live.file_modes import private_files
+from anabranch.file_modes import private_files
 from anabranch.region.live.inspection import Inspection
 from anabranch.region.live.stored_identity import read_identity
 

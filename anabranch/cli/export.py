@@ -23,7 +23,7 @@ from anabranch.cli.addresses import (
 from anabranch.cli.client import RegionClient
 from anabranch.cli.errors import CliError, UsageError
 from anabranch.cli.lost import lost_regions
-from anabranch.region.live.file_modes import private_files
+from anabranch.file_modes import private_files
 from anabranch.region.resp.request import command
 
 PAGE_ENTRIES = 1000

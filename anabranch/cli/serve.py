@@ -32,7 +32,7 @@ from anabranch.region.config import (
 from anabranch.region.engine import settings
 from anabranch.region.engine.setting import Setting
 from anabranch.region.live import open_files
-from anabranch.region.live.file_modes import private_files, wider
+from anabranch.file_modes import private_files, wider
 from anabranch.region.option_values import ConfigError
 
 LOCK_NAME = "region.lock"

@@ -13,6 +13,7 @@ Reading order:
 - `environment`: variables that set options, that are foreign, and that are mistakes.
 - `option_values`: what the value of an option means: addresses, members, names.
 - `password_file`: a file whose first line is a password.
+- `address_checks`: addresses that cannot be the same, or that need TLS.
 - `config`: the configuration from flags, environment and TOML file.
 - `live`: the process, the server, the database and the files of a running region.
 """

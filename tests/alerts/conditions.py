@@ -16,6 +16,7 @@ from typing import Final
 import redis
 from typer.testing import CliRunner
 
+from anabranch.certificates.files import Folder
 from anabranch.chaos.regions import FULL_DISK_BYTES
 from anabranch.cli.main import application
 from anabranch.cluster.processes import limit_files
@@ -297,6 +298,21 @@ def clock_apart(world: World) -> Iterator[Labels]:
     eventually(lambda: state() == "serving", PATIENCE_S, "eu serving", 0.2)
 
 
+def certificate_ends(world: World) -> Iterator[Labels]:
+    """The certificate of a region ends in five days, and is renewed while the region runs."""
+    folder = Folder(world.regions.directory / "certificates")
+    folder.create_authority(False, "regions", 30)
+    folder.create_region("eu", world.regions.cluster, 5)
+    world.restart(
+        "eu",
+        *("--sync-tls", "optional", "--sync-tls-cert-file", str(folder.certificate("eu"))),
+        *("--sync-tls-key-file", str(folder.key("eu"))),
+        *("--sync-tls-ca-cert-file", str(folder.certificate("ca"))),
+    )
+    yield {"region": "eu"}
+    folder.renew("eu", 30)
+
+
 CONDITIONS: Final[list[tuple[str, Condition]]] = [
     ("AnabranchRegionDown", killed),
     ("AnabranchRegionDown", paused),
@@ -321,5 +337,6 @@ CONDITIONS: Final[list[tuple[str, Condition]]] = [
     ("AnabranchLimitReached", too_large_a_unit),
     ("AnabranchClockAhead", clock_ahead),
     ("AnabranchClockApart", clock_apart),
+    ("AnabranchCertificateEnds", certificate_ends),
     ("AnabranchInternalErrors", internal_error),
 ]

@@ -40,7 +40,7 @@ def test_each_version_of_compose_reads_the_file_alike(engine: Engine) -> None:
 
 
 def test_without_a_profile_only_the_cluster_runs(cluster: Project) -> None:
-    assert cluster.services() == {"us", "eu", "ap", "toxiproxy", "console"}
+    assert cluster.services() == {"certificates", "us", "eu", "ap", "toxiproxy", "console"}
 
 
 def test_compose_builds_the_image_that_was_built(

@@ -38,7 +38,7 @@ def test_toxiproxy_alone_joins_the_internal_networks() -> None:
     internal = {name for name, network in parsed["networks"].items() if network.get("internal")}
     assert internal == set(regions())
     for name in internal:
-        joined = {other for other, one in parsed["services"].items() if name in one["networks"]}
+        joined = {other for other, one in parsed["services"].items() if name in one.get("networks", [])}
         assert joined == {name, "toxiproxy"}
 
 
@@ -76,7 +76,8 @@ def test_the_environment_is_a_configuration() -> None:
             "0.0.0.0:7200",
             "/data",
         ]
-        assert service["volumes"] == [f"{name}-data:/data"]
+        assert service["volumes"] == [f"{name}-data:/data", f"{name}-certificates:/certificates:ro"]
+        assert config.settings.text("sync-tls") == "required"
 
 
 def test_ports_are_those_of_anabranch_up() -> None:
@@ -142,7 +143,7 @@ def test_profiles() -> None:
         for profile in service.get("profiles", [""]):
             found.setdefault(profile, set()).add(name)
     assert found == {
-        "": {"us", "eu", "ap", "toxiproxy", "console"},
+        "": {"certificates", "us", "eu", "ap", "toxiproxy", "console"},
         "metrics": {"prometheus", "grafana"},
         "spark": {"spark-master", "spark-worker-1", "spark-worker-2"},
     }

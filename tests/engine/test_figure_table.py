@@ -10,6 +10,7 @@ from anabranch.crdt.effects import AddRun, Delete
 from anabranch.region.engine.commands.info import info_text
 from anabranch.region.engine.figures.figure import COUNTER, HISTOGRAM, Figure, View
 from anabranch.region.engine.figures.health import readiness
+from anabranch.region.engine.figures.link_rows import CERTIFICATE_DAYS
 from anabranch.region.engine.figures.stream_rows import label_of
 from anabranch.region.engine.figures.table import ALL, figures
 from anabranch.region.engine.histogram import Histogram
@@ -18,8 +19,9 @@ from anabranch.region.engine.settings import BY_NAME
 from tests.engine.test_figures import metrics
 from tests.support.engine_cluster import Place, cluster, sync
 
-# Fields of # CRDT that are numbers, and name something instead of counting it.
-NAMES = {"crdt_region_id", "crdt_life"}
+# Fields of # CRDT that are numbers and name something instead of counting it, and one of regions
+# with a certificate only.
+NAMES = {"crdt_region_id", "crdt_life", CERTIFICATE_DAYS}
 
 
 def written() -> Place:
@@ -36,6 +38,7 @@ def written() -> Place:
     us.engine.state.replication.count_sync_delay(2, 5)
     us.engine.peers.links.is_in_state(2, "up", "")
     us.ok("CONFIG", "SET", "crdt-metrics-streams-max", "5")
+    us.engine.set_process_facts({CERTIFICATE_DAYS: "30"})
     return us
 
 

@@ -100,6 +100,7 @@ READ_ONCE = {
     "crdt-clock-offset-ms",
     "crdt-clock-offset-max-ms",
     "enable-debug-command",
+    "sync-insecure",
     "log-format",
 }
 

@@ -16,6 +16,7 @@ Reading order:
 - `clock`: the engine's time, one reading per step.
 - `setting`: a setting, and how a value is written.
 - `access_settings`: the settings that say who may use a region.
+- `tls_settings`: the settings of TLS between regions.
 - `settings`: the table of all settings, and their values.
 - `replies`: reply values and client errors.
 - `session`: the state of one client connection.

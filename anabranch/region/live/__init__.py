@@ -15,7 +15,6 @@ Reading order:
 - `sql_connections`: the connections that the database needs, and those to real files.
 - `log_answers`: answers to questions about the log on disk.
 - `data_files`: the database as a file: its identity, its mark, its write-ahead log.
-- `file_modes`: who may read the files of a region.
 - `stored_identity`: the identity in a data directory, read without changing it.
 - `damaged_log`: reads what is sound in the log of a damaged database.
 - `inspection`: a data directory that no region uses: check, backup, restore, repair.

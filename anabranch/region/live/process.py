@@ -23,6 +23,7 @@ from anabranch.region.driver.work import DiskTransaction, LogRead, Work
 from anabranch.region.engine.errors import Damaged, StorageError
 from anabranch.region.engine.figures.figure import Metric
 from anabranch.region.engine.figures.health import health, readiness
+from anabranch.region.engine.figures.link_rows import CERTIFICATE_DAYS
 from anabranch.region.engine.figures.table import figures
 from anabranch.region.engine.settings import Settings
 from anabranch.region.live import process_facts
@@ -322,6 +323,10 @@ class Region:
         self._facts_due_s = self._loop.time() + _FACTS_S
         self._facts.update(process_facts.changing())
         self._facts.update(process_facts.disk(self.database.path))
+        days = self.tls.days_left()
+        self._facts.pop(CERTIFICATE_DAYS, None)
+        if days is not None:
+            self._facts[CERTIFICATE_DAYS] = str(days)
         self._facts.update({name: str(value) for name, value in self.driver.figures().items()})
         self.driver.engine.set_process_facts(self._facts)
         if self.database.has_lost_files():

@@ -2,7 +2,10 @@
 
 Reading order:
 
+- `tls`: contexts of TLS, and which member a certificate is for.
+- `relay`: bytes between the network and grpc, which has local sockets only.
 - `front`: the port of the other regions: it accepts connections, and passes bytes on to grpc.
+- `tunnel`: a connection of TLS that this region has dialled.
 - `carrier`: messages over gRPC.
 - `manager`: links, which carry values between the driver and the carrier.
 """

@@ -6,6 +6,7 @@ looked at again for each connection. While a new pair does not load, the former 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import ssl
@@ -56,6 +57,8 @@ class RegionTls:
         self._accepting: Optional[ssl.SSLContext] = None
         self._dialling: Optional[ssl.SSLContext] = None
         self._ends: Optional[datetime] = None
+        # Why the present files do not load, as it was told.
+        self._problem = ""
 
     @property
     def mode(self) -> str:
@@ -93,7 +96,11 @@ class RegionTls:
 
     def days_left(self) -> Optional[int]:
         """Days until the certificate in use ends, below 0 after it; None without TLS."""
-        if self.mode == OFF or self._ends is None:
+        if self.mode == OFF:
+            return None
+        with contextlib.suppress(NoTls):
+            self._look()
+        if self._ends is None:
             return None
         return (self._ends - datetime.now(UTC)).days
 
@@ -131,11 +138,13 @@ class RegionTls:
             text = f"cannot load {', '.join(files)}: {error}"
             if self._accepting is None:
                 raise NoTls(text) from None
-            _log.warning("%s; the former files stay in use", text, extra={"event": "tls_files"})
+            if text != self._problem:
+                self._problem = text
+                _log.warning("%s; the former files stay in use", text, extra={"event": "tls_files"})
             return
         if self._versions is not None:
             _log.info("new TLS files are in use", extra={"event": "tls_files"})
-        self._versions, self._ends = versions, ends
+        self._versions, self._ends, self._problem = versions, ends, ""
         self._accepting, self._dialling = accepting, dialling
 
 

@@ -21,6 +21,8 @@ from anabranch.region.engine.state import EngineState
 from anabranch.region.engine.statistics import Traffic
 
 _PEER: Final = ("peer",)
+# The fact of the process that tells when its certificate ends.
+CERTIFICATE_DAYS: Final = "crdt_certificate_days"
 _BOTH_WAYS: Final = ("peer", "direction")
 
 
@@ -74,6 +76,10 @@ def _receives(state: EngineState, peer: int) -> float:
     return float(state.peers.by_id[peer].receives_from_here)
 
 
+def _has_tls(state: EngineState, peer: int) -> float:
+    return float(state.peers.by_id[peer].is_encrypted)
+
+
 def _clock_ahead(state: EngineState, peer: int) -> float:
     return state.peers.by_id[peer].clock_ahead_ms / 1000
 
@@ -93,6 +99,12 @@ def _delays(view: View) -> Histograms:
     ]
 
 
+def _certificate_days(view: View) -> Values:
+    """No value without a certificate."""
+    days = view.state.process_facts.get(CERTIFICATE_DAYS, "")
+    return [({}, float(days))] if days else []
+
+
 LINKS: Final[list[Figure]] = [
     Number("", "crdt_links_up", GAUGE, "links", "Regions from which this one receives.", _links_up),
     Number(
@@ -110,6 +122,22 @@ LINKS: Final[list[Figure]] = [
         "1 if this region receives from the peer, 0 if it dials the peer and does not receive.",
         _PEER,
         _each_dialled,
+    ),
+    Labelled(
+        "link_tls",
+        GAUGE,
+        "",
+        "1 if the newest link by which this region receives from the peer has TLS.",
+        _PEER,
+        lambda view: _each(view, _has_tls),
+    ),
+    Labelled(
+        "sync_certificate_days",
+        GAUGE,
+        "days",
+        "Days until this region's certificate for links ends; no value without TLS.",
+        (),
+        _certificate_days,
     ),
     Labelled(
         "link_receives",
