@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from anabranch.region.engine.commands.info import info_text
+from anabranch.region.engine.figures.link_rows import CERTIFICATE_DAYS
 from tests.deploy.files import DEPLOY, ROOT
 from tests.deploy.test_metrics_files import METRICS, alerts
 from tests.engine.test_figure_table import written
@@ -27,7 +28,7 @@ OTHERS = {
 def fields() -> set[str]:
     """The fields of INFO, with the facts that only a process knows and that have no metric."""
     place = written()
-    facts = ("crdt_sync_snapshots_joined", "crdt_sync_blocks_merged")
+    facts = ("crdt_sync_snapshots_joined", "crdt_sync_blocks_merged", CERTIFICATE_DAYS)
     place.engine.set_process_facts(dict.fromkeys(facts, "0"))
     text = info_text(place.engine.state, ["everything"]).decode()
     return {line.partition(":")[0] for line in text.split("\r\n") if ":" in line}
