@@ -16,10 +16,10 @@ from anabranch.cli.addresses import DEFAULT_DATA, FILE_NAME, ClusterOption, name
 from anabranch.cli.errors import CliError, UsageError
 from anabranch.cli.serve import LOCK_NAME, locked
 from anabranch.cli.terminal import Progress
+from anabranch.file_modes import private_files
 from anabranch.region.engine.errors import StorageError
 from anabranch.region.live import inspection
 from anabranch.region.live.damaged_log import Salvaged
-from anabranch.file_modes import private_files
 from anabranch.region.live.inspection import Inspection
 from anabranch.region.live.stored_identity import read_identity
 

@@ -20,6 +20,7 @@ import typer
 from anabranch import log_lines
 from anabranch.cli.errors import CliError, EndedByError, GivenUp, UsageError
 from anabranch.cli.ports import listen_error
+from anabranch.file_modes import private_files, wider
 from anabranch.region.config import (
     ALIASES,
     FLAGS,
@@ -32,7 +33,6 @@ from anabranch.region.config import (
 from anabranch.region.engine import settings
 from anabranch.region.engine.setting import Setting
 from anabranch.region.live import open_files
-from anabranch.file_modes import private_files, wider
 from anabranch.region.option_values import ConfigError
 
 LOCK_NAME = "region.lock"

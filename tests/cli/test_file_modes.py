@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from anabranch.cli.main import application
 from anabranch.cli.serve import locked
+from anabranch.file_modes import wider
 from anabranch.region.live.data_files import DataFiles
 from anabranch.region.live.database import FILE_NAME
-from anabranch.file_modes import wider
 from tests.storage.test_data_files import run_once
 
 

@@ -38,7 +38,8 @@ def test_toxiproxy_alone_joins_the_internal_networks() -> None:
     internal = {name for name, network in parsed["networks"].items() if network.get("internal")}
     assert internal == set(regions())
     for name in internal:
-        joined = {other for other, one in parsed["services"].items() if name in one.get("networks", [])}
+        services = parsed["services"].items()
+        joined = {other for other, one in services if name in one.get("networks", [])}
         assert joined == {name, "toxiproxy"}
 
 
