@@ -1,4 +1,4 @@
-"""The name of a region in its certificate: one DNS name, `NAME.CLUSTER.anabranch`."""
+"""The name of a region in its certificate: one DNS name, such as us.shop.anabranch."""
 
 from __future__ import annotations
 

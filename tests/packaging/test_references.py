@@ -32,6 +32,7 @@ ALLOWED = {
     "region.mark": "a file of a region",
     "anabranch-data/cluster.toml": "a file of `anabranch up`",
     "us.log": "a file of `anabranch up`",
+    "ca.pem": "a file of `anabranch cert`",
     # Files and folders that programs write.
     "simulated/": "the folder in which `anabranch simulate` writes stories",
     "chaos-report/seed-N/": "the folder in which `anabranch chaos` writes the report of seed N",

@@ -1,8 +1,8 @@
-"""Regions whose machine's clock is wrong by an hour or by 20 years (S10.2, T20), with libfaketime.
+"""Regions whose machine's clock is wrong by an hour or 20 years, with libfaketime.
 
 One of three regions starts with such a clock, before the others or after them. The others must
 serve, with IDs of the right time; no key may go before its deadline; once the clock is right, all
-must serve again. Debian's package `libfaketime` has the library. It changes what a process reads
+must serve again. The package libfaketime of Debian has the library. It changes what a process reads
 as the time of day, and not its steady clock.
 
     anabranch bench acceptance.clocks
