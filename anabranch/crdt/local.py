@@ -75,7 +75,7 @@ class LocalRecord:
 
     def put(self, out: BytesWriter) -> None:
         """Writes the record."""
-        self._put(out)
+        raise NotImplementedError
 
     def _put(
         self,

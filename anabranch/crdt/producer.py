@@ -53,8 +53,8 @@ class Producer:
         found: list[Pair] = []
         for number in self._finder.runs_of(iid):
             run = self._numbered[number]
-            if run is not None:
-                found += run.of(iid)
+            assert run is not None, "the finder names no run that is empty"
+            found += run.of(iid)
         return found
 
     # -- new pairs

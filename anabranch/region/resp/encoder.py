@@ -67,13 +67,9 @@ def encode_error(message: str) -> bytes:
 
 
 def _encode_nested(reply: Reply, protocol: int, out: list[bytes], depth: int) -> None:
+    """Appends a reply that is not bytes: the callers append these themselves."""
     assert depth <= DEPTH_MAX, "no command nests a reply this deep"
-    if isinstance(reply, bytes):
-        size = len(reply)
-        out.append(_BULKS[size] if size < _TABLE_SIZE else b"$%d\r\n" % size)
-        out.append(reply)
-        out.append(_CRLF)
-    elif isinstance(reply, EntriesReply):
+    if isinstance(reply, EntriesReply):
         out.append(encode_entries(reply.entries))
     elif isinstance(reply, list):
         size = len(reply)

@@ -290,13 +290,11 @@ class Sender:
                 break
             if items and size + charge > self.limits.batch_bytes:
                 break
-            large = isinstance(item, Block) and len(item.body) > self.limits.batch_bytes
-            if large and items:
-                break
             self.log.step()
             self._sent[item.origin] = item.last
             self.unacknowledged.add(item.origin, item.last, charge)
-            if isinstance(item, Block) and large:
+            if isinstance(item, Block) and len(item.body) > self.limits.batch_bytes:
+                # It is the first item: no other fits into a message with it.
                 self._parts = parts_of(item, self.limits.batch_bytes, asked=False)
                 return next(self._parts)
             items.append(item)

@@ -78,8 +78,6 @@ class StartAsking:
         promised, self._promised = self._promised, []
         for waiting in promised:
             needed, connection, answer = waiting
-            if connection.finishing:
-                continue
             if needed <= position and connection.is_open:
                 connection.queue(answer)
             else:
