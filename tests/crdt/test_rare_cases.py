@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 
 import pytest
@@ -9,6 +10,7 @@ from xxhash import xxh3_64_intdigest
 
 from anabranch.crdt.apply import apply_block
 from anabranch.crdt.block import NO_CHAIN, Block, BlockWriter, chain_after
+from anabranch.crdt.cursor import LogCursor
 from anabranch.crdt.delivery import Delivery
 from anabranch.crdt.encoding import Malformed
 from anabranch.crdt.groups import Create, Group
@@ -84,6 +86,40 @@ def test_an_entry_of_a_log_that_is_not_there_is_not_found() -> None:
     assert finder.find(2, 1) is None
     found = finder.find(1, 1)
     assert found is not None and found.id() == make(5, 0)
+
+
+def test_the_first_counter_is_that_of_a_node_with_entries() -> None:
+    """A peer's snapshot may count the deleted entries of a node wrong, and a region log never does.
+
+    All entries of such a node may be deleted. The first present entry stands in the next one.
+    """
+    log = RegionLog(1, NodeLimits(2, 0))
+    for counter in (1, 2, 3):
+        log.append(counter, 0, counter, NAMES, VALUES)
+    node = log.node_map.node(0)
+    for start in (scan.start for scan in _each(node)):
+        node.delete_at(start)
+    node.deleted = 1
+    assert (log.node_map.size(), node.live()) == (2, 1)
+    assert log.first_counter() == 3
+    assert RegionLog(1, NodeLimits()).first_counter() == 0
+
+
+def _each(node: PackedNode) -> Iterator[Scan]:
+    scan = node.scan()
+    while scan.step():
+        yield scan
+
+
+def test_before_a_cursor_without_a_place_stands_the_last_present_entry() -> None:
+    """`LogCursor.seek_counter` asks so, to learn whether the wanted entry lies before its place."""
+    log = log_of(1, *(make(ms, 0) for ms in (1, 2, 3)))
+    cursor = LogCursor(log)
+    assert not cursor.valid and cursor.before() == 3
+    log.remove(3)
+    assert log.last_counter() == 3 and cursor.before() == 2
+    empty = RegionLog(1, NodeLimits())
+    assert LogCursor(empty).before() == empty.last_counter() == 0
 
 
 def test_a_prefix_of_more_entries_than_there_are_is_all_of_them() -> None:

@@ -17,6 +17,7 @@ from tests.resp.streams import divided, multibulk, streams
 ARGUMENT_BYTES_MAX = 512 << 20
 XADD = [b"XADD", b"stream", b"*", b"field", b"0123456789abcdef"]
 IDMP = [b"XADD", b"s", b"IDMP"]
+VALUES = [b"one", b"two", b"three"]
 
 
 def parse(
@@ -243,6 +244,30 @@ def test_commands_after_one_of_a_thousand_words_are_not_compared_with_it() -> No
     for _ in range(2):
         batch = parser.next_batch(100)
         assert batch is not None and batch.first == long and batch.packed is None
+
+
+@pytest.mark.parametrize("words", [100, 321, 999])
+def test_a_command_of_hundreds_of_words_is_read_as_a_whole(words: int) -> None:
+    """Those that follow it and are like it are packed, which a command read in pieces prevents."""
+    adds = [[b"XADD", b"s", b"*", *(b"%d" % (n % 7) for n in range(words - 4)), v] for v in VALUES]
+    shape = Shape("adds", lambda words: Places(len(words) - 1), 100)
+    parser = RequestParser(1 << 20, shapes={b"XADD": [shape]})
+    parser.feed(b"".join(multibulk(add) for add in adds))
+    batch = parser.next_batch(100)
+    assert batch is not None and batch.first == adds[0]
+    assert batch.packed is not None and batch.packed.words == VALUES[1:]
+    assert parser.next() is None
+
+
+def test_an_argument_of_which_a_part_waits_is_taken_when_it_is_whole() -> None:
+    """The part was fed before its length was read, so the parser did not stall for the rest."""
+    parser = RequestParser(ARGUMENT_BYTES_MAX)
+    parser.feed(b"*2\r\n$4\r\nECHO\r\n$10\r\n")
+    parser.feed(b"01234")
+    assert parser.next() is None
+    parser.feed(b"56789\r\n" + multibulk(XADD))
+    assert parser.next() == [b"ECHO", b"0123456789"]
+    assert parser.next() == XADD
 
 
 def test_quotes_within_single_quotes() -> None:

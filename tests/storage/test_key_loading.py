@@ -14,7 +14,7 @@ import pytest
 
 from anabranch.region.engine.lifecycle import SERVING
 from anabranch.region.live import starting
-from anabranch.region.storage import key_loading
+from anabranch.region.storage import key_loading, sums
 from anabranch.region.storage.key_loading import StoredRows, load_keys
 from anabranch.region.storage.loading import Stored
 from anabranch.sim.world.vfs import run
@@ -98,6 +98,30 @@ def test_many_keys_take_few_questions() -> None:
     answers = asked(region.disk, load_keys(stored))[1]
     assert len(stored.keyspace.keys) == 3000
     assert len(answers) < 15 and max(answers[1:]) <= key_loading._ROWS_MAX
+
+
+def test_a_node_that_was_dropped_and_stored_again_is_loaded() -> None:
+    """A start numbers new nodes from the highest one that it loads on, so numbers come again.
+
+    The rows of the former node and of its end are needless, and each is named once.
+    """
+    region = many_keys(1)
+    ((number, origin, node, cut, body),) = region.disk.execute(
+        "SELECT number, region, node, cut, body FROM node"
+    ).fetchall()
+    for its_cut, its_body in ((cut - 2, body), (cut - 1, None)):
+        found = sums.of_node(number, origin, node, its_cut, its_body)
+        region.disk.execute(
+            "INSERT INTO node (number, region, node, cut, body, sum) VALUES (?, ?, ?, ?, ?, ?)",
+            (number, origin, node, its_cut, its_body, found),
+        )
+    stored = Stored()
+    asked(region.disk, load_keys(stored))
+    assert stored.keyspace.keys[b"key:0"].length() == 1
+    assert stored.needless.nodes == [
+        (number, origin, node, cut - 2),
+        (number, origin, node, cut - 1),
+    ]
 
 
 def test_a_start_gives_plain_keys_no_rare_parts() -> None:

@@ -72,6 +72,26 @@ def test_a_clock_without_rows_is_found_again() -> None:
     assert again.driver.log.figures()["crdt_log_rows"] == rows, "clocks fill no log"
 
 
+def test_a_clock_from_before_a_reset_is_not_found_again() -> None:
+    """S10.2: the rows of the log up to the reset bear the clock that was wrong."""
+    us = Cluster(4, regions=2, looks=0.0).regions[0]
+    right_ms = us.cluster.clock.wall_ms
+    us.cluster.clock.wall_ms += 86_400_000
+    us.say("XADD", "k1", "*", "f", "v")
+    us.commit_all()
+    wrong_ms = us.engine.state.clock.now_ms
+    us.cluster.clock.wall_ms = right_ms
+    us.engine.tick(right_ms)
+    us.engine.state.reset_clock()
+    us.commit_all()
+    assert us.engine.state.clock.now_ms == right_ms < wrong_ms
+    assert found(us).engine.state.clock.now_ms == right_ms
+    us.cluster.clock.passes(5000)
+    us.say("XADD", "k1", "*", "f", "v")
+    us.commit_all()
+    assert right_ms < found(us).engine.state.clock.now_ms < wrong_ms, "later rows count"
+
+
 def test_a_rebuilt_database_keeps_the_floor(tmp_path: Path) -> None:
     """`anabranch repair` moves a damaged database away, and keeps the rows that are sound."""
     kept = {"id_floor": b"9000", "patience": b"8000", "lost_at": b"7000"}
