@@ -21,7 +21,7 @@ from anabranch.crdt.gossip import (
 )
 from anabranch.sync.session import messages as m
 from anabranch.sync.session.codec import decode_down, decode_up, encode_down, encode_up
-from anabranch.sync.session.fields import COUNTER_MAX, MESSAGE_BYTES_MAX
+from anabranch.sync.session.fields import COUNTER_MAX, GOSSIP_MAX, MESSAGE_BYTES_MAX
 from anabranch.sync.wire import sync_pb2 as wire
 
 regions = st.integers(1, 999)
@@ -308,6 +308,78 @@ BLOCK = wire.Block(origin=1, first=1, last=1, body=b"b", chain=bytes(16))
 def test_what_no_peer_says_coming_down(message: wire.Down) -> None:
     with pytest.raises(PeerError):
         decode_down(message.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        (
+            wire.Up(refusal=wire.Refusal(reason=wire.Reason.Name(1), text="x" * 1025)),
+            "a text of 1025 characters",
+        ),
+        (
+            wire.Down(
+                welcome=wire.Welcome(
+                    version=m.VERSION,
+                    region_id=1,
+                    vector=[wire.Counter(region_id=1, counter=3)],
+                    chains=[wire.Chain(region_id=1, counter=4, chain=bytes(16))],
+                )
+            ),
+            "not the vector's",
+        ),
+        (
+            wire.Up(
+                hello=wire.Hello(
+                    version=m.VERSION,
+                    region_id=1,
+                    dialled=2,
+                    window_bytes=1,
+                    members=[wire.Member(region_id=1, name="us")] * 2,
+                )
+            ),
+            "a region twice among the members",
+        ),
+        (
+            wire.Down(
+                batch=wire.Batch(
+                    items=wire.Packed(compression=wire.ZSTD, raw_bytes=5, payload=b"12345")
+                )
+            ),
+            "error when determining content size",
+        ),
+        (
+            wire.Up(
+                acknowledgement=wire.VectorAcknowledgement(
+                    gossip=wire.Gossip(heard=[wire.Heard(region_id=1)] * (GOSSIP_MAX + 1))
+                )
+            ),
+            "too much gossip",
+        ),
+    ],
+)
+def test_the_error_says_what_is_wrong(message: Any, text: str) -> None:
+    decode = decode_up if isinstance(message, wire.Up) else decode_down
+    with pytest.raises(PeerError, match=text):
+        decode(message.SerializeToString())
+
+
+def test_effects_that_nobody_has_take_no_place() -> None:
+    """A vector names no region with counter 0, and no chain value of it (S1.2)."""
+    welcome = m.Welcome(
+        *(m.VERSION, "c", {}, 2, "eu", 1, {1: 0, 2: 3}, {1: bytes(16), 2: b"c" * 16, 3: bytes(16)})
+    )
+    heard = decode_down(encode_down(welcome))
+    assert isinstance(heard, m.Welcome)
+    assert (heard.vector, heard.chains) == ({2: 3}, {2: b"c" * 16})
+
+
+def test_how_far_clocks_are_ahead_is_told_in_gossip() -> None:
+    heard = Heard(1, 5, True, {}, 0, False, [], 0, {2: 7, 3: -4})
+    message = m.VectorAcknowledgement({}, frozenset(), Gossip([heard], [], []))
+    told = decode_up(encode_up(message))
+    assert isinstance(told, m.VectorAcknowledgement) and told.gossip is not None
+    assert told.gossip.heard[0].ahead == {2: 7, 3: -4}
 
 
 def test_a_message_that_is_too_long_is_refused_before_it_is_parsed() -> None:

@@ -222,6 +222,17 @@ def test_a_log_that_was_cut_off_meanwhile_answers_nothing() -> None:
     assert reader.located(again, 5) and reader.cursor == 5
 
 
+def test_rows_that_come_after_the_place_was_given_up_are_not_shipped() -> None:
+    """The sender has refused its peer meanwhile, or holds back at a gap."""
+    reader = located(LogTail(10, {}, 500), 0)
+    request = reader.request({}, {}, True)
+    assert isinstance(request, ReadLog)
+    reader.leave()
+    assert reader.rows_read(request, [row(1)])
+    assert shipped(reader) == [] and reader.cursor == 0
+    assert reader.request({}, {}, True) is None
+
+
 def test_a_place_is_looked_up_again_when_the_question_that_is_out_is_answered() -> None:
     tail = LogTail(10, {}, 500)
     reader = located(tail, 0)

@@ -132,6 +132,30 @@ def test_bodies_are_asked_for_after_patience_and_once() -> None:
     assert receiver._bodies == {} and receiver._asked == {}
 
 
+def test_a_body_is_not_asked_for_twice_nor_once_its_effects_are_here() -> None:
+    receiver = open_receiver(frozenset({4}), crdt_body_patience_ms=200)
+    receiver.received(m.Batch([header(3, 1), header(4, 1), header(3, 2)]))
+    receiver.take({}, 1000, 0)
+    receiver.tick(0)
+    assert [message.dots for message in said(receiver)] == [[(3, 1), (3, 2)]]
+    receiver.received(m.Body(block(3, 1)))
+    receiver.take({}, 1000, 0)
+    receiver.take({3: 1}, 1000, 0)
+    assert receiver.stuck_at == (4, 1)
+    receiver.tick(200)
+    assert [message.dots for message in said(receiver)] == [[(4, 1)]], "3:2 is on its way"
+
+
+def test_no_body_is_asked_for_that_another_link_brought_before_the_tick() -> None:
+    """The effect is on disk here, and the blocks that wait were not looked at since."""
+    receiver = open_receiver()
+    receiver.received(m.Batch([header(3, 1)]))
+    receiver.take({}, 1000, 0)
+    receiver.acknowledge({3: 1}, frozenset(), None)
+    receiver.tick(0)
+    assert [type(message) for message in said(receiver)] == [m.VectorAcknowledgement]
+
+
 def test_a_body_that_came_too_late_is_not_kept() -> None:
     receiver = open_receiver()
     receiver.received(m.Batch([header(3, 1)]))
@@ -291,6 +315,28 @@ def test_a_batch_is_bounded_and_a_larger_block_is_cut() -> None:
         ("BlockPart", 0),
         ("Batch", 1),
     ]
+
+
+def test_blocks_before_one_that_is_cut_go_out_first() -> None:
+    sender = open_sender(crdt_batch_max_bytes=600)
+    feed(sender, block(1, 1, 10), block(1, 2, 1500))
+    first, *parts = said(sender)
+    assert [item.last for item in first.items] == [1]
+    assert [(part.last, part.offset) for part in parts] == [(2, 0), (2, 600), (2, 1200)]
+
+
+def test_blocks_before_a_gap_go_out_first() -> None:
+    sender = open_sender()
+    feed(sender, block(1, 1), block(1, 4))
+    first, second = said(sender)
+    assert isinstance(first, m.Batch) and [item.last for item in first.items] == [1]
+    assert second == m.HoldingBack(True, {1: 3})
+
+
+def test_a_message_of_a_sender_is_refused_by_a_sender() -> None:
+    sender = open_sender()
+    with pytest.raises(PeerError, match="Heartbeat is not a message of a dialler"):
+        sender.received(m.Heartbeat({}, b""))
 
 
 def test_a_gap_in_the_log_is_never_shipped() -> None:
