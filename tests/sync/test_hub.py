@@ -802,6 +802,28 @@ def test_both_sides_learn_what_the_other_holds_in_the_handshake() -> None:
     assert world.engines[1].peers_hold[2] == {}
 
 
+def test_a_heartbeat_waits_for_a_commit_that_brings_the_clock_forward(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """S10.2: an idle region tells a clock that is on disk, and commits its clock before."""
+    world = World(mesh(1, 2))
+    world.run(200)
+    asked: list[int] = []
+
+    def refreshes_clock(now_ms: int) -> bool:
+        asked.append(now_ms)
+        return True
+
+    with monkeypatch.context() as commits:
+        commits.setattr(world.engines[1], "refreshes_clock", refreshes_clock)
+        world.said.clear()
+        world.run(500)
+        beats = [source for source, _, one in world.said if isinstance(one, Heartbeat)]
+        assert asked and 2 in beats and 1 not in beats
+    world.run(20)
+    assert any(source == 1 and isinstance(one, Heartbeat) for source, _, one in world.said)
+
+
 def test_a_clock_that_runs_back_stops_nothing() -> None:
     world = World(mesh(1, 2))
     world.run(200)

@@ -21,6 +21,7 @@ from anabranch.sync.session import messages as m
 from anabranch.sync.session.claims import COUNTER_MAX, LIFE_AHEAD_MAX_MS
 from anabranch.sync.session.hub import Hub
 from anabranch.sync.session.links import OtherEnd
+from anabranch.sync.session.refusal_log import WINDOW_MS
 from tests.driver.regions import mesh
 from tests.sync.fakes import NAMES, FakeEngine
 
@@ -257,6 +258,18 @@ def test_t5_a_flood_of_false_claims_is_few_lines() -> None:
     for number in range(100):
         us.gossip(Heard(3, FAR + number, True, {}, 0))
     assert len(us.told()) == 3
+
+
+def test_t5_the_number_of_false_claims_that_were_no_lines_is_told_after_a_while() -> None:
+    us = Us()
+    for number in range(100):
+        us.gossip(Heard(3, FAR + number, True, {}, 0))
+    us.told()
+    us.now_ms += WINDOW_MS
+    us.gossip(Heard(3, NEWEST, True, {}, 0))
+    first, second = [one for one in us.hub.take_work().events if one.name == "claim_ignored"]
+    assert first.fields["count"] == 97 and f"has a life {FAR + 99}," in first.text
+    assert "count" not in second.fields and f"has a life {NEWEST}," in second.text
 
 
 # -- a whole region

@@ -253,6 +253,62 @@ def test_t8_another_process_is_refused_and_told_of() -> None:
     assert text in refusal.text
 
 
+def welcome(process: int, life: int = 1) -> m.Welcome:
+    return m.Welcome(
+        m.VERSION, "c", TABLE, 2, "eu", life, {}, {}, process, f"10.0.0.{process}:7002"
+    )
+
+
+def test_t8_a_former_process_that_answers_is_refused_while_the_newer_one_is_connected() -> None:
+    """Two processes of eu run: us dials the one, and the other dials us."""
+    one = hub()
+    dialled = one.dial_opened(2, 0)
+    assert dialled is not None
+    one.received(dialled, welcome(22), 0)
+    greeting = hello()
+    greeting.process, greeting.place = 99, "10.0.0.99:7002"
+    number = one.accepted(0)
+    one.received(number, greeting, 0)
+    assert one.sending[2].process == 99, "it may have restarted"
+    one.closed(dialled, "reset", 0)
+    dialled = one.dial_opened(2, 0)
+    assert dialled is not None
+    one.received(dialled, welcome(22), 0)
+    refusal = said(one, dialled)[-1]
+    assert refusal.reason == "duplicate"
+    assert "the one at 10.0.0.99:7002, and the one at 10.0.0.22:7002" in refusal.text
+    told = [message.double for message in said(one, number) if isinstance(message, m.Heartbeat)]
+    assert told == [refusal.text] and not one.finished(number)
+    # The newer one goes, so the former one is the only one, and is taken.
+    one.closed(number, "reset", 0)
+    dialled = one.dial_opened(2, 0)
+    assert dialled is not None
+    one.received(dialled, welcome(22), 0)
+    assert one.links[2].state == "up" and not one.finished(dialled)
+
+
+def test_t8_a_second_process_is_refused_where_the_first_receives_nothing() -> None:
+    """us dials eu, and eu has not dialled us: there is no connection to tell the first one on."""
+    one = hub()
+    dialled = one.dial_opened(2, 0)
+    assert dialled is not None
+    one.received(dialled, welcome(22), 0)
+    greeting = hello(life=2)
+    greeting.process, greeting.place = 99, "10.0.0.99:7002"
+    number = one.accepted(0)
+    one.received(number, greeting, 0)
+    for now_ms in range(0, 2000, 50):
+        one.received(dialled, m.Heartbeat({}, b""), now_ms)
+        one.tick(now_ms)
+    (refusal,) = said(one, number)
+    assert refusal.reason == "duplicate" and one.links[2].state == "up" and not one.sending
+    text = (
+        "two processes run as region eu: the one at 10.0.0.22:7002, and the one at 10.0.0.99:7002"
+    )
+    (event,) = [event for event in one.take_work().events if event.name == "two_processes"]
+    assert text in refusal.text and event.text == refusal.text
+
+
 def test_t8_links_and_refusals_are_told_with_their_addresses() -> None:
     one = hub()
     number = one.accepted(0, OtherEnd("10.0.0.2:5000"))
