@@ -232,7 +232,7 @@ def test_a_payload_that_unpacks_to_too_much_is_not_unpacked() -> None:
         ),
         wire.Up(acknowledgement=wire.VectorAcknowledgement(vector=[wire.Counter(region_id=1)])),
         wire.Up(acknowledgement=wire.VectorAcknowledgement(direct=[1000])),
-        wire.Up(hello=wire.Hello(version=1, region_id=1, dialled=2)),
+        wire.Up(hello=wire.Hello(version=m.VERSION, region_id=1, dialled=2)),
         wire.Up(refusal=wire.Refusal()),
         wire.Up(start_question=wire.StartQuestion()),
         wire.Up(
@@ -290,7 +290,9 @@ BLOCK = wire.Block(origin=1, first=1, last=1, body=b"b", chain=bytes(16))
         wire.Down(heartbeat=wire.Heartbeat(digest=b"short")),
         wire.Down(
             welcome=wire.Welcome(
-                version=1, region_id=1, chains=[wire.Chain(region_id=1, counter=4, chain=bytes(16))]
+                version=m.VERSION,
+                region_id=1,
+                chains=[wire.Chain(region_id=1, counter=4, chain=bytes(16))],
             )
         ),
         wire.Down(snapshot_end=wire.SnapshotEnd()),
