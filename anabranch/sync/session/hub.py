@@ -119,9 +119,9 @@ class Hub:
             return
         steady_ms = self._connections.steady.at(now_ms)
         connection.heard_ms = connection.said_ms = steady_ms
-        if connection.receiver is not None:
-            if self._connections.links[connection.peer].held.hold(message, steady_ms):
-                return
+        link = None if connection.receiver is None else self._connections.links[connection.peer]
+        if link is not None and link.held.hold(message, steady_ms):
+            return
         self._process(connection, message, now_ms)
         self._end()
 
@@ -182,9 +182,8 @@ class Hub:
                 logging.INFO, "snapshot_asked", f"{name} asks for a snapshot", peer=name
             )
             self._connections.snapshots.ask(connection, event.number)
-            self._connections.snapshots.serve(
-                self._engine.peers.snapshots, self._connections.steady.at(now_ms)
-            )
+            steady_ms = self._connections.steady.at(now_ms)
+            self._connections.snapshots.serve(self._engine.peers.snapshots, steady_ms)
             self._announcements.send_committed()
         else:
             self._handle_common(connection, event, now_ms)
@@ -202,7 +201,8 @@ class Hub:
             lives = self._claims.lives(connection, event.lives, now_ms)
             self._engine.peers.start_answered(connection.peer, event.with_lives(lives), now_ms)
             self._peer_lives(connection, event.life, now_ms)
-        elif isinstance(event, m.Refusal):
+        else:
+            assert isinstance(event, m.Refusal)
             self._refused(connection, event, now_ms)
 
     def _hear(self, connection: PeerConnection, gossip: Gossip, now_ms: int) -> None:
@@ -363,8 +363,8 @@ class Hub:
     def find_work(self) -> bool:
         """Asks all senders for their questions to the log; returns whether any task waits."""
         for connection in self._connections.sending.values():
-            if connection.sender is not None:
-                self._collect_requests(connection.number, connection.sender)
+            assert connection.sender is not None
+            self._collect_requests(connection.number, connection.sender)
         return self.has_work
 
     def take_work(self) -> HubWork:
@@ -394,6 +394,7 @@ class Hub:
             sender.located(request, result, disk_vector)
         elif isinstance(request, ReadLog):
             sender.rows_read(request, result, disk_vector)
-        elif isinstance(request, ReadBlock):
+        else:
+            assert isinstance(request, ReadBlock)
             self.counts["bodies_sent"] += result is not None
             sender.block_read(result, disk_vector)
