@@ -14,6 +14,8 @@ Reading order:
 - `client`: asks one region over RESP3.
 - `keys`: keys as they are typed.
 - `lost`: which regions were said to be lost.
+- `forks`: forks, as regions report them.
+- `contents`: what a region holds, read page by page.
 - `ports`: whether a port is free, and which process holds it.
 - `serve`: `anabranch serve`, one region in this process.
 - `up`: `anabranch up`, a cluster on this machine.

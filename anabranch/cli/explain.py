@@ -24,6 +24,7 @@ from anabranch.cli.addresses import (
 from anabranch.cli.client import text
 from anabranch.cli.drawn_history import draw_history
 from anabranch.cli.errors import CliError, Unreachable, UsageError, WrongPassword
+from anabranch.cli.forks import Fork, forks_of, told
 from anabranch.cli.keys import EscapedOption, KeyArgument, name_of
 from anabranch.cli.terminal import width, wrapped
 from anabranch.crdt import ids
@@ -95,17 +96,19 @@ def _checked_id(entry_id: str) -> str:
 
 def _histories(
     places: list[RegionAddress], password: Optional[str], *command: str | bytes
-) -> tuple[list[ExplainedHistory], list[str]]:
-    """The replies of the regions that answer, and the names of the others."""
+) -> tuple[list[ExplainedHistory], list[str], list[Fork]]:
+    """The replies of the regions that answer, the names of the others, and the forks told."""
     histories: list[ExplainedHistory] = []
     silent: list[str] = []
+    forks: list[Fork] = []
     for place in places:
         try:
             with place.client(password) as client:
                 histories.append(ExplainedHistory(client.raw(*command)))
+                forks += forks_of(client, place.name)
         except Unreachable:
             silent.append(place.name)
-    return histories, silent
+    return histories, silent, forks
 
 
 def explain(
@@ -126,7 +129,8 @@ def explain(
 
     With an ID: who added the entry, who has it, which command removed it or why it survived a
     delete, and where it was delivered. The reasons come from the logs on the disks of all regions
-    that answer, and the answer says how far these go back.
+    that answer, and the answer says how far these go back. It begins with the forks, if there are
+    any: there, counters do not compare.
     """
     places = find(cluster, at, password, some_down=True)
     place = named(places, region)
@@ -136,12 +140,20 @@ def explain(
     with place.client(password) as client:
         asked = ExplainedHistory(client.raw(*command))
         names = client.members()
-    others, silent = _histories([one for one in places if one is not place], password, *command)
+        forks = forks_of(client, place.name)
+    elsewhere = [one for one in places if one is not place]
+    others, silent, more = _histories(elsewhere, password, *command)
     explanation = explanation_of(asked, others, silent, names)
+    forks += more
+    problems = told(forks, "an explanation that combines their logs may be wrong")
     if as_json:
-        print(json.dumps(explanation, indent=2, default=json_of))
+        problems += [f"{name} did not answer" for name in silent]
+        facts: Any = json_of(explanation)
+        facts |= {"forks": [fork.as_json() for fork in forks], "problems": problems}
+        print(json.dumps(facts, indent=2, default=json_of))
     else:
-        print("\n".join(wrapped(ExplanationText(explanation).lines(), width())))
+        lines = [*problems, *ExplanationText(explanation).lines()]
+        print("\n".join(wrapped(lines, width())))
 
 
 def log(
