@@ -36,7 +36,9 @@ Reading order:
 - `drawn_history`: `anabranch log --svg`, the history of a key in all regions as a diagram.
 - `diff`: `anabranch diff`, the differences between two regions.
 - `whatif`: `anabranch whatif region-lost`, what a loss of a region would cost.
-- `data`: `anabranch check`, `backup`, `restore` and `repair`, a region's data directory.
+- `data`: `anabranch check`, `backup` and `restore`, a region's data directory.
+- `repair`: `anabranch repair`, a region rebuilt from the others, or from one.
+- `diverged`: what a region that is rebuilt from a peer holds differently.
 - `export`: `anabranch export`, what only a lost region holds.
 - `clocks`: `anabranch clock`, the word of the operator about clocks.
 - `cluster_file`: `anabranch cluster show`, a cluster file made from running regions.

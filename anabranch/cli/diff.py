@@ -272,14 +272,7 @@ class Difference:
         """Compares one key; None: all keys."""
         left, right = self.sides
         names = left.client.members()
-        for side, other in (self.sides, self.sides[::-1]):
-            missing = {
-                names.get(r, str(r)): c - side.vector.get(r, 0)
-                for r, c in other.vector.items()
-                if c > side.vector.get(r, 0)
-            }
-            if missing and not self.forks:
-                self.lacks[side.name] = missing
+        self.find_lacks(names)
         for each in _all_keys(left, right) if key is None else [key]:
             if left.client.digest(each) != right.client.digest(each):
                 found = _compare_key(left, right, each, names, bool(self.forks))
@@ -291,6 +284,17 @@ class Difference:
                 if _have_changed(left, right)
                 else "no key that can be read differs, but the digests do: expired keys may differ"
             )
+
+    def find_lacks(self, names: dict[int, str]) -> None:
+        """Compares the vectors, unless counters do not compare. `names`: those of all regions."""
+        for side, other in (self.sides, self.sides[::-1]):
+            missing = {
+                names.get(r, str(r)): c - side.vector.get(r, 0)
+                for r, c in other.vector.items()
+                if c > side.vector.get(r, 0)
+            }
+            if missing and not self.forks:
+                self.lacks[side.name] = missing
 
     def lines(self) -> list[str]:
         """The differences for people, a line each."""
