@@ -6,6 +6,7 @@ Reading order:
 - `usage`: the form of help texts.
 - `signatures`: options that several commands share.
 - `errors`: the errors that end a command, with their exit codes.
+- `printing`: JSON on standard output.
 - `interrupting`: how signals end a command that has something to end first.
 - `files`: checks of files that commands write, and their names in errors.
 - `terminal`: escapes of control characters, counts with nouns, columns.

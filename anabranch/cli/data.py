@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json as json_format
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,6 +13,7 @@ import typer
 
 from anabranch.cli.addresses import DEFAULT_DATA, FILE_NAME, ClusterOption, named, read_file
 from anabranch.cli.errors import CliError, UsageError
+from anabranch.cli.printing import JsonOption, print_json
 from anabranch.cli.serve import LOCK_NAME, locked
 from anabranch.cli.terminal import Progress
 from anabranch.file_modes import private_files
@@ -36,10 +36,7 @@ _DataOption = Annotated[
 ]
 
 
-def check(
-    directory: DirectoryArgument,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
-) -> None:
+def check(directory: DirectoryArgument, json: JsonOption = False) -> None:
     """Read a stopped region's data directory whole, and compare it with its checksums.
 
     No data is changed. Exits with 1 if anything is damaged or the log has a gap, and says what.
@@ -47,8 +44,8 @@ def check(
     with locked(of_a_region(directory)):
         found = run_inspect(directory)
     if json:
-        print(json_format.dumps(as_json(found), indent=2))
-        if found.findings:
+        print_json(as_json(found))
+        if found.findings or found.gaps:
             raise typer.Exit(1)
         return
     if found.findings:
@@ -76,7 +73,7 @@ def as_json(found: Inspection) -> dict[str, object]:
         "keys": found.keys,
         "entries": found.entries,
         "waits_for_start": found.repaired is not None,
-        "problems": found.findings,
+        "problems": [*found.findings, *found.gaps],
     }
 
 
@@ -87,7 +84,7 @@ def backup(
     ],
     data: _DataOption = None,
     cluster: ClusterOption = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Copy a region's database to FILE while the region runs, and check the copy.
 
@@ -111,7 +108,7 @@ def backup(
     size = file.stat().st_size
     if json:
         made = {"file": str(file), "bytes": size, **as_json(found)}
-        print(json_format.dumps(made, indent=2))
+        print_json(made)
     else:
         print(f"{file}: {size:,} bytes, {described(found)}")
 
@@ -126,6 +123,7 @@ def restore(
             "--data", metavar="DIR", help="The directory to put it into.", show_default=False
         ),
     ],
+    json: JsonOption = False,
 ) -> None:
     """Put a backup into a data directory that has no database.
 
@@ -139,6 +137,9 @@ def restore(
             found = asyncio.run(inspection.restore(file, data))
         except StorageError as error:
             raise CliError(str(error)) from None
+    if json:
+        print_json({"directory": str(data), **as_json(found)})
+        return
     print(
         f"{data} holds {described(found)}\n"
         f"Start {found.name} as usual: it recovers from the other regions before it takes writes."

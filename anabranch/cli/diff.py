@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_format
 from collections.abc import Iterator
 from typing import Annotated, Any, NamedTuple, Optional
 
@@ -14,6 +13,7 @@ from anabranch.cli.contents import content_of, entries_of, keys_of
 from anabranch.cli.errors import UsageError
 from anabranch.cli.forks import Fork, forks_of, told
 from anabranch.cli.keys import EscapedOption, name_of
+from anabranch.cli.printing import JsonOption, print_json
 from anabranch.cli.terminal import shell_word, shown
 from anabranch.plural import counted
 
@@ -332,7 +332,7 @@ def diff(
     cluster: ClusterOption = None,
     at: AtOption = None,
     password: PasswordOption = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Show the differences between two regions, and their causes.
 
@@ -349,11 +349,14 @@ def diff(
     with here.client(password) as one, there.client(password) as other:
         found = Difference(Side(one), Side(other))
         found.find(name)
-        shown_json = json_format.dumps(found.as_json(name), indent=2) if json else ""
+        facts = found.as_json(name)
     lines = found.lines()
     if found.is_equal:
         where = f" in {shown(name)}" if name is not None else ""
         lines.append(f"{here.name} and {there.name} hold the same{where}")
-    print(shown_json or "\n".join(lines))
+    if json:
+        print_json(facts)
+    else:
+        print("\n".join(lines))
     if not found.is_equal:
         raise typer.Exit(1)

@@ -26,6 +26,7 @@ from anabranch.cli.drawn_history import draw_history
 from anabranch.cli.errors import CliError, Unreachable, UsageError, WrongPassword
 from anabranch.cli.forks import Fork, forks_of, told
 from anabranch.cli.keys import EscapedOption, KeyArgument, name_of
+from anabranch.cli.printing import JsonOption, print_json
 from anabranch.cli.terminal import width, wrapped
 from anabranch.crdt import ids
 from anabranch.escapes import shown
@@ -37,7 +38,6 @@ from anabranch.study.history.timeline import Range
 from anabranch.study.history.wording import RegionNames, local_time, story
 from anabranch.study.replies.histories import ExplainedHistory, KeyHistory
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the facts as JSON.")]
 EVENTS_MAX = 10_000
 LogRegionOption = Annotated[
     Optional[str],
@@ -194,10 +194,10 @@ def log(
     for word, value in (("ID", entry_id), ("SINCE", since), ("UNTIL", until)):
         if value is not None:
             command += [word, os.fsencode(str(value))]
-    reply, names = _reply(places, region, password, command)
+    reply, names, failed = _reply(places, region, password, command)
     history = KeyHistory(reply)
     if as_json:
-        print(json.dumps(log_as_json(history, text(reply)["events"], names), indent=2))
+        print_json(log_as_json(history, text(reply)["events"], names) | {"problems": failed})
     else:
         chosen = entry_id is not None or since is not None or until is not None
         print("\n".join(wrapped(_log_lines(history, RegionNames(names), chosen), width())))
@@ -234,8 +234,8 @@ def _reply(
     region: Optional[str],
     password: Optional[str],
     command: list[str | bytes],
-) -> tuple[Any, dict[int, str]]:
-    """The history as one region replies it, and the names of all regions.
+) -> tuple[Any, dict[int, str], list[str]]:
+    """The history as one region replies it, the names of all regions, and the errors of others.
 
     Raises:
         CliError: The region, or without a name every region, does not answer.
@@ -244,7 +244,7 @@ def _reply(
     for place in places if region is None else [named(places, region)]:
         try:
             with place.client(password) as client:
-                return client.raw(*command), client.members()
+                return client.raw(*command), client.members(), failed
         except WrongPassword:
             raise  # One password opens all regions.
         except CliError as error:

@@ -25,6 +25,7 @@ from anabranch.cli.contents import content_of, entries_of, keys_of
 from anabranch.cli.errors import CliError, UsageError
 from anabranch.cli.forks import forks_of
 from anabranch.cli.lost import lost_regions
+from anabranch.cli.printing import JsonOption, print_json
 from anabranch.file_modes import private_files
 from anabranch.region.resp.request import command
 
@@ -52,6 +53,7 @@ def export(
         bool,
         typer.Option("--all", help="Every entry that the region added, also those others have."),
     ] = False,
+    json: JsonOption = False,
     cluster: ClusterOption = None,
     at: AtOption = None,
     password: PasswordOption = None,
@@ -67,6 +69,8 @@ def export(
     places = find(cluster, at, password)
     place = named(places, region)
     others = [other for other in places if other is not place]
+    if file == _STDOUT and json:
+        raise UsageError("--json and - both write to stdout: name a file")
     if file == _STDOUT and sys.stdout.isatty():
         raise UsageError("stdout is a terminal, and entries may hold any bytes: redirect it")
     if file != _STDOUT and file.exists():
@@ -81,6 +85,10 @@ def export(
             out.write(_command(key, entry, keep_ids))
             written += 1
     told = f"{written:,} {'entry' if written == 1 else 'entries'} that {place.name} {wanted.what}"
+    if json:
+        facts = {"region": place.name, "file": str(file), "entries": written}
+        print_json(facts | wanted.as_json() | {"problems": []})
+        return
     if file == _STDOUT:
         print(told, file=sys.stderr)
         return
@@ -120,6 +128,14 @@ class _Wanted:
     held: int = 0
     compared: Sequence[RegionAddress] = ()
     all_origins: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        """Which entries they are, for programs."""
+        return {
+            "which": self.what,
+            "after_effect": self.held,
+            "compared_with": [place.name for place in self.compared],
+        }
 
 
 def _wanted(place: RegionAddress, others: list[RegionAddress], password: str | None) -> _Wanted:

@@ -6,7 +6,6 @@ Nothing is deleted: the former files stay in a directory beside the new database
 
 from __future__ import annotations
 
-import json as json_format
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -28,6 +27,7 @@ from anabranch.cli.data import (
 from anabranch.cli.diff import Difference
 from anabranch.cli.diverged import compared
 from anabranch.cli.errors import CliError, Unreachable, UsageError
+from anabranch.cli.printing import SureJsonOption, print_json, require_yes
 from anabranch.cli.serve import locked
 from anabranch.plural import counted
 from anabranch.region.engine.errors import StorageError
@@ -60,7 +60,7 @@ def repair(
         ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON; needs --yes.")] = False,
+    json: SureJsonOption = False,
     cluster: ClusterOption = None,
     at: AtOption = None,
     password: PasswordOption = None,
@@ -74,8 +74,7 @@ def repair(
     diff`). The command shows what is replaced, stops the region, and moves its files aside. The
     next start takes the state of NAME. Writes that no other region has come back, too.
     """
-    if json and not yes:
-        raise UsageError("--json asks nothing: give --yes, too")
+    require_yes(json, yes)
     if source is None:
         if what is not None:
             raise UsageError(f"--from NAME says from which region {what} is rebuilt")
@@ -114,7 +113,7 @@ def _of_damaged(directory: Path, yes: bool, json: bool) -> None:
         found = run_inspect(directory)
         if not found.findings:
             if json:
-                _print_json(_damage_as_json(found, None, None))
+                print_json(_damage_as_json(found, None, None))
                 return
             print(f"{directory} is sound, nothing to repair: {described(found)}")
             if found.repaired is not None:
@@ -132,7 +131,7 @@ def _of_damaged(directory: Path, yes: bool, json: bool) -> None:
             typer.confirm(text, abort=True)
         aside, salvaged = _set_aside(directory)
     if json:
-        _print_json(_damage_as_json(found, aside, salvaged))
+        print_json(_damage_as_json(found, aside, salvaged))
         return
     print(
         f"{_salvage_described(salvaged)}\n"
@@ -208,7 +207,7 @@ class _Rebuilding:
             with _locked_soon(self._directory):
                 aside, _ = _set_aside(self._directory, self._right_id)
         if json:
-            _print_json(
+            print_json(
                 {
                     "region": self._wrong.name,
                     "from": self._right.name,
@@ -292,7 +291,3 @@ def _set_aside(directory: Path, source: int = 0) -> tuple[Path, Optional[Salvage
         return inspection.set_aside(directory, source)
     except StorageError as error:
         raise CliError(str(error)) from None
-
-
-def _print_json(facts: dict[str, Any]) -> None:
-    print(json_format.dumps(facts, indent=2))

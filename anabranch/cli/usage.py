@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import Any, Final
 
 from typer.core import TyperCommand
 
 from anabranch.cli import bench
-from anabranch.cli.errors import CliError
+from anabranch.cli.errors import CliError, ProblemsTold
+from anabranch.cli.printing import print_json
 
 # The names of types that Typer writes into help texts, with the words for them.
 _TYPE: Final = re.compile(r" <([^>]*)>")
@@ -21,6 +23,18 @@ class Command(TyperCommand):
     Typer puts a metavar of optional arguments in brackets, and some versions put required ones in
     braces. So a metavar that has brackets itself would get two pairs.
     """
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs the command. With ``--json``, an error that ends it is in a document on stdout."""
+        try:
+            return super().invoke(ctx)
+        except CliError as error:
+            wants_json = ctx.params.get("json") is True or ctx.params.get("as_json") is True
+            if wants_json and not isinstance(error, ProblemsTold):
+                lines = str(error).split("\n")
+                print_json({"problems": [line.strip() for line in lines]})
+                sys.stdout.flush()
+            raise
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The parts of the usage line."""

@@ -5,7 +5,6 @@ This module carries the questions; `study.whatif` asks them and draws the conclu
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -23,9 +22,9 @@ from anabranch.cli.addresses import (
 )
 from anabranch.cli.client import RegionClient
 from anabranch.cli.errors import CliError, Unreachable, UsageError
-from anabranch.cli.explain import JsonOption
 from anabranch.cli.forks import Fork, forks_of, told
 from anabranch.cli.lost import lost_regions
+from anabranch.cli.printing import JsonOption, print_json
 from anabranch.cli.terminal import width, wrapped
 from anabranch.study.whatif.answer import Answer, answer
 from anabranch.study.whatif.as_json import as_json as json_of
@@ -137,7 +136,7 @@ def _show(found_out: Answer, regions: _Regions, as_json: bool) -> None:
         facts = json_of(found_out)
         facts["forks"] = [fork.as_json() for fork in regions.forks]
         facts["problems"] = [*problems, *regions.silent]
-        print(json.dumps(facts, indent=2))
+        print_json(facts)
     else:
         print("\n".join(wrapped([*problems, *AnswerText(found_out).lines()], width())))
 
