@@ -22,7 +22,7 @@ from anabranch.cli.addresses import (
 )
 from anabranch.cli.client import RegionClient
 from anabranch.cli.contents import content_of, entries_of, keys_of
-from anabranch.cli.errors import CliError, UsageError
+from anabranch.cli.errors import CliError, UsageError, WrongPassword
 from anabranch.cli.forks import forks_of
 from anabranch.cli.lost import lost_regions
 from anabranch.cli.printing import JsonOption, print_json
@@ -180,6 +180,8 @@ def _in_cluster(others: list[RegionAddress], password: str | None) -> list[Regio
         try:
             with other.client(password) as client:
                 lost |= lost_regions([client])
+        except WrongPassword:
+            raise  # One password opens all regions.
         except CliError as error:
             failed[other.region_id] = error
     for other in others:

@@ -29,6 +29,7 @@ from anabranch.cli.diverged import compared
 from anabranch.cli.errors import CliError, Unreachable, UsageError
 from anabranch.cli.printing import SureJsonOption, print_json, require_yes
 from anabranch.cli.serve import locked
+from anabranch.cli.terminal import width, wrapped
 from anabranch.plural import counted
 from anabranch.region.engine.errors import StorageError
 from anabranch.region.live import inspection
@@ -198,7 +199,7 @@ class _Rebuilding:
         pending = int(self._wrong.info("everything").get("crdt_pending_entries", "0"))
         aside: Optional[Path] = None
         if not json:
-            print("\n".join(self._before(found, pending)))
+            print("\n".join(wrapped(self._before(found, pending), width())), flush=True)
         if not found.is_equal:
             if not yes:
                 text = f"Replace all data of {self._wrong.name} by those of {self._right.name}?"
@@ -220,7 +221,7 @@ class _Rebuilding:
                 }
             )
         elif aside is not None:
-            print("\n".join(self._after(aside)))
+            print("\n".join(wrapped(self._after(aside), width())))
 
     def _require_in_use(self) -> None:
         """Raises CliError if the region that answers does not run with the directory."""

@@ -15,7 +15,7 @@ from anabranch.cli.errors import CliError, ProblemsTold, WrongPassword
 from anabranch.cli.facts import RegionFacts, ask_all, lack
 from anabranch.cli.printing import JsonOption, print_json
 from anabranch.cli.problems import problems, unasked
-from anabranch.cli.terminal import seconds, table, width
+from anabranch.cli.terminal import seconds, table, width, wrapped
 from anabranch.plural import counted
 
 _DIGEST_DIGITS = 12
@@ -199,7 +199,8 @@ def status(
     else:
         print("\n".join(report(regions, width())))
         if at and not_asked:
-            print(f"\nnot asked: {', '.join(not_asked)}; give their addresses with --at, too")
+            told = f"not asked: {', '.join(not_asked)}; give their addresses with --at, too"
+            print("\n".join(["", *wrapped([told], width())]))
     sys.stdout.flush()
     if wrong:
         kind = ProblemsTold if json else CliError

@@ -14,6 +14,9 @@ from anabranch.cli.printing import print_json
 
 # The names of types that Typer writes into help texts, with the words for them.
 _TYPE: Final = re.compile(r" <([^>]*)>")
+# The bounds of numbers, which Typer writes into help texts, too.
+_RANGE: Final = re.compile(r"([\d.]+)<=x<=([\d.]+)")
+_AT_LEAST: Final = re.compile(r"\bx>=([\d.]+)")
 _WORDS: Final = {"int": "NUMBER", "float": "NUMBER", "path": "PATH"}
 
 
@@ -43,14 +46,16 @@ class Command(TyperCommand):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Writes arguments and options, without names of Python's types.
 
-        Typer shows ``TAPES <list[Path]>`` and ``--interval <float range>``.
+        Typer shows ``TAPES <list[Path]>``, ``--interval <float range>`` and ``[1<=x<=9]``.
         """
         for kind, title in (("argument", "Arguments"), ("option", "Options")):
             found = [one for one in self.get_params(ctx) if one.param_type_name == kind]
             rows = [row for one in found if (row := one.get_help_record(ctx)) is not None]
             if rows:
                 with formatter.section(title):
-                    formatter.write_dl([(_without_types(name, kind), text) for name, text in rows])
+                    formatter.write_dl(
+                        [(_without_types(name, kind), _in_words(text)) for name, text in rows]
+                    )
 
 
 def _without_types(name: str, kind: str) -> str:
@@ -58,6 +63,11 @@ def _without_types(name: str, kind: str) -> str:
     if kind == "argument":
         return _TYPE.sub("", name)
     return _TYPE.sub(lambda found: f" {_WORDS.get(found[1].split()[0], 'TEXT')}", name)
+
+
+def _in_words(text: str) -> str:
+    """``[default: 3; 2<=x<=9]`` → ``[default: 3; 2 to 9]``, ``[x>=1]`` → ``[at least 1]``."""
+    return _AT_LEAST.sub(r"at least \1", _RANGE.sub(r"\1 to \2", text))
 
 
 def _tidy(piece: str) -> str:

@@ -109,6 +109,15 @@ def table(cluster: LiveCluster, tmp: Path) -> list[list[str]]:
     ]
 
 
+def cluster_file(cluster: LiveCluster, directory: Path) -> Path:
+    """A `cluster.toml` that names the regions."""
+    regions = list(cluster.regions.values())
+    places = [RegionAddress(one.name, n, one.address) for n, one in enumerate(regions, 1)]
+    file = directory / "cluster.toml"
+    file.write_text(file_text("test", places, "a test"))
+    return file
+
+
 @pytest.mark.live
 @pytest.mark.parametrize("is_down", [False, True], ids=["both up", "eu down"])
 def test_each_command_prints_one_document(
@@ -122,15 +131,10 @@ def test_each_command_prints_one_document(
     cluster.sync()
     if is_down:
         cluster.stop("eu")
-    file = tmp_path / "cluster.toml"
-    places = [
-        RegionAddress(one.name, n, one.address) for n, one in enumerate(cluster.regions.values(), 1)
-    ]
-    file.write_text(file_text("test", places, "a test"))
-    local = {"check", "backup", "restore", "scenario", "judge", "chaos"}
+    file = cluster_file(cluster, tmp_path)
     tried = set()
     for words in table(cluster, tmp_path):
-        line = words if words[0] in local else [*words, "--cluster", str(file)]
+        line = words if words[0] in _LOCAL else [*words, "--cluster", str(file)]
         if not is_down and words[0] in ("explain", "repair"):
             cluster.await_links()
             cluster.sync()
@@ -146,10 +150,32 @@ def test_each_command_prints_one_document(
             # A difference, or entries that only one region has, are no failure of the command.
             assert bool(found["problems"]) or code == 0, (words, text)
         if not is_down:
-            assert code == 0 or words[0] in {"repair", "check", "restore"} | local, (words, plain)
+            assert code == 0 or words[0] in {"repair", "check", "restore"} | _LOCAL, (words, plain)
         tried.add(" ".join(words[:2] if words[0] in _GROUPS else words[:1]))
     named = commands(get_command(application())).keys() - WITHOUT.keys() - INTO_A_FILE
     assert tried == named
 
 
+@pytest.mark.live
+def test_a_wrong_password_is_told_with_every_region_that_refuses_it(
+    new_cluster: Callable[..., LiveCluster], tmp_path: Path
+) -> None:
+    """Commands named the first region that they asked."""
+    cluster = new_cluster(["us", "eu"])
+    cluster.start_all()
+    file = cluster_file(cluster, tmp_path)
+    for name in ("us", "eu"):
+        with cluster.client(name) as client:
+            client.config_set("requirepass", "right")
+    for words in table(cluster, tmp_path):
+        if words[0] not in _LOCAL and words[:2] != ["repair", str(tmp_path)]:
+            line = [*words, "--cluster", str(file), "--password", "wrong", "--json"]
+            code, text = run(line)
+            problems = json.dumps(json.loads(text))
+            asked = ["us"] if words[0] == "member" else ["us", "eu"]
+            told = [name for name in ("us", "eu") if f"{name} at 127" in problems]
+            assert (code, told) == (1, asked), (words, text)
+
+
+_LOCAL = {"check", "backup", "restore", "scenario", "judge", "chaos"}
 _GROUPS = {"link", "cluster", "clock", "whatif", "member", "scenario"}
