@@ -149,7 +149,7 @@ def test_a_region_that_has_diverged_is_rebuilt_from_another_one(apart: LiveClust
         assert text in done.stdout
     (former,) = data.glob("replaced-*")
     assert str(former) in done.stdout and (former / FILE_NAME).exists()
-    apart.start("us")
+    _waits_for_its_source(apart)
     eventually(lambda: info(apart, "us")["crdt_state"] == "serving", 60, "us serving")
     assert apart.digest("us") == apart.digest("ap") and apart.vector("us") == before
     said = apart["us"].log.read_text()
@@ -158,6 +158,18 @@ def test_a_region_that_has_diverged_is_rebuilt_from_another_one(apart: LiveClust
     assert "victim" in values(apart, "us") and "VICTIM" in values(apart, "eu")
     _goes_on(apart, before)
     assert saved.returncode == 0, saved.stderr
+
+
+def _waits_for_its_source(cluster: LiveCluster) -> None:
+    """While ap is down, us takes nothing from eu, nor from its own log; also after a kill."""
+    cluster.stop("ap")
+    for _ in range(2):
+        cluster.start("us")
+        eventually(lambda: cluster.links("us")["eu"] == "up", 60, "the link from eu")
+        assert cluster.vector("us") == {} and info(cluster, "us")["crdt_state"] == "recovery"
+        cluster.kill("us")
+    cluster.start("us")
+    cluster.start("ap")
 
 
 def _goes_on(cluster: LiveCluster, before: dict[int, int]) -> None:
