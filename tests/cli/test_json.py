@@ -105,6 +105,13 @@ def table(cluster: LiveCluster, tmp: Path) -> list[list[str]]:
         ["scenario", "run", str(tmp / "s.md")],
         ["judge", str(tmp / "tapes")],
         ["chaos", "--faults", "no such"],
+        ["cert", "create-region", str(tmp / "cert"), "us"],
+        ["cert", "create-ca", str(tmp / "cert")],
+        ["cert", "create-ca", str(tmp / "cert"), "--clients"],
+        ["cert", "create-client", str(tmp / "cert"), "app"],
+        ["cert", "renew", str(tmp / "cert"), "client-app"],
+        ["cert", "renew", str(tmp / "cert"), "client-app", "xx"],
+        ["cert", "show", str(tmp / "cert" / "ca.pem")],
         ["member", "lost", "eu", "--yes"],
     ]
 
@@ -141,7 +148,9 @@ def test_each_command_prints_one_document(
         code, plain = run(line)
         for made in (tmp_path / "out.resp", tmp_path / "copy"):
             made.unlink(missing_ok=True)
-        json_code, text = run([*line, "--json"])
+        # A certificate that exists is not made again.
+        again = [word.replace(f"{tmp_path}/cert", f"{tmp_path}/more") for word in line]
+        json_code, text = run([*again, "--json"])
         assert json_code == code, (words, plain, text)
         found = json.loads(text)
         if words == ["link", "status"]:
@@ -177,5 +186,5 @@ def test_a_wrong_password_is_told_with_every_region_that_refuses_it(
             assert (code, told) == (1, asked), (words, text)
 
 
-_LOCAL = {"check", "backup", "restore", "scenario", "judge", "chaos"}
-_GROUPS = {"link", "cluster", "clock", "whatif", "member", "scenario"}
+_LOCAL = {"cert", "check", "backup", "restore", "scenario", "judge", "chaos"}
+_GROUPS = {"cert", "link", "cluster", "clock", "whatif", "member", "scenario"}
