@@ -6,6 +6,7 @@ Reading order:
 - `usage`: the form of help texts.
 - `signatures`: options that several commands share.
 - `errors`: the errors that end a command, with their exit codes.
+- `printing`: JSON on standard output.
 - `interrupting`: how signals end a command that has something to end first.
 - `files`: checks of files that commands write, and their names in errors.
 - `terminal`: escapes of control characters, counts with nouns, columns.
@@ -14,6 +15,8 @@ Reading order:
 - `client`: asks one region over RESP3.
 - `keys`: keys as they are typed.
 - `lost`: which regions were said to be lost.
+- `forks`: forks, as regions report them.
+- `contents`: what a region holds, read page by page.
 - `ports`: whether a port is free, and which process holds it.
 - `serve`: `anabranch serve`, one region in this process.
 - `up`: `anabranch up`, a cluster on this machine.
@@ -34,7 +37,9 @@ Reading order:
 - `drawn_history`: `anabranch log --svg`, the history of a key in all regions as a diagram.
 - `diff`: `anabranch diff`, the differences between two regions.
 - `whatif`: `anabranch whatif region-lost`, what a loss of a region would cost.
-- `data`: `anabranch check`, `backup`, `restore` and `repair`, a region's data directory.
+- `data`: `anabranch check`, `backup` and `restore`, a region's data directory.
+- `repair`: `anabranch repair`, a region rebuilt from the others, or from one.
+- `diverged`: what a region that is rebuilt from a peer holds differently.
 - `export`: `anabranch export`, what only a lost region holds.
 - `clocks`: `anabranch clock`, the word of the operator about clocks.
 - `cluster_file`: `anabranch cluster show`, a cluster file made from running regions.

@@ -14,7 +14,8 @@ import typer
 
 from anabranch.answers import members_of
 from anabranch.cli.client import PATIENCE_S, RegionClient
-from anabranch.cli.errors import CliError, Unreachable, UsageError, WrongPassword
+from anabranch.cli.errors import CliError, ProblemsTold, Unreachable, UsageError, WrongPassword
+from anabranch.cli.printing import print_json
 from anabranch.region.option_values import Address, ConfigError, parse_address, valid_name
 from anabranch.whole_file import write_whole
 
@@ -334,23 +335,34 @@ def named(places: list[RegionAddress], name: str) -> RegionAddress:
 
 
 def tell_all(
-    places: list[RegionAddress], password: str | None, words: tuple[str, ...], said: str, done: str
+    places: list[RegionAddress],
+    password: str | None,
+    words: tuple[str, ...],
+    said: str,
+    done: str,
+    as_json: bool,
 ) -> None:
     """Gives every region a command, and prints how each took it.
 
     `said` is what a region does from then on, `done` what has happened to it, for the error.
     Raises CliError, which names the regions that must be told again.
     """
-    failed = []
+    failed: dict[str, str] = {}
     for place in places:
         try:
             with place.client(password) as client:
                 client.call(*words)
-            print(f"{place.name}: {said}")
         except CliError as error:
-            failed.append(place.name)
-            print(f"{place.name}: {error}")
+            failed[place.name] = str(error)
+        if not as_json:
+            print(f"{place.name}: {failed.get(place.name, said)}", flush=True)
+    if as_json:
+        rows = [
+            {"name": one.name, done: one.name not in failed, "error": failed.get(one.name)}
+            for one in places
+        ]
+        print_json({"regions": rows, "problems": list(failed.values())})
     if failed:
-        raise CliError(
+        raise ProblemsTold(
             f"not {done}: {', '.join(failed)}; repeat the command once these regions answer it"
         )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +12,8 @@ import typer
 
 from anabranch.certificates.files import AUTHORITY_DAYS, DAYS, CertificateError, Folder
 from anabranch.certificates.making import facts
-from anabranch.cli.errors import CliError, UsageError
+from anabranch.cli.errors import CliError, ProblemsTold, UsageError
+from anabranch.cli.printing import JsonOption, print_json
 from anabranch.region.option_values import valid_name
 
 FolderArgument = Annotated[
@@ -28,6 +29,7 @@ def create_ca(
     ] = False,
     name: Annotated[str, typer.Option(help="The name that certificates show.")] = "",
     days: DaysOption = AUTHORITY_DAYS,
+    json: JsonOption = False,
 ) -> None:
     """Make the authority that signs the certificates of regions, or of clients.
 
@@ -35,7 +37,7 @@ def create_ca(
     that end with -key.pem) where only you can read it; regions need only the certificate.
     """
     shown = name or f"anabranch {'clients' if clients else 'regions'}"
-    _made(lambda: Folder(folder).create_authority(clients, shown[:64], days))
+    _made([lambda: Folder(folder).create_authority(clients, shown[:64], days)], json)
 
 
 def create_region(
@@ -43,6 +45,7 @@ def create_region(
     region: Annotated[str, typer.Argument(metavar="NAME", help="The region's name.")],
     cluster: Annotated[str, typer.Option(help="The cluster's name.")] = "local",
     days: DaysOption = DAYS,
+    json: JsonOption = False,
 ) -> None:
     """Make the certificate of one region, which the authority in DIR signs.
 
@@ -51,16 +54,17 @@ def create_region(
     """
     if not valid_name(cluster):
         raise UsageError(f"--cluster must be the name of the cluster, not '{cluster}'")
-    _made(lambda: Folder(folder).create_region(region, cluster, days))
+    _made([lambda: Folder(folder).create_region(region, cluster, days)], json)
 
 
 def create_client(
     folder: FolderArgument,
     user: Annotated[str, typer.Argument(metavar="USER", help="The user's name.")],
     days: DaysOption = DAYS,
+    json: JsonOption = False,
 ) -> None:
     """Make the certificate of one client, which the authority of clients in DIR signs."""
-    _made(lambda: Folder(folder).create_client(user, days))
+    _made([lambda: Folder(folder).create_client(user, days)], json)
 
 
 def renew(
@@ -69,26 +73,27 @@ def renew(
         list[str], typer.Argument(metavar="NAME...", help="Regions, or client-USER for a client.")
     ],
     days: DaysOption = DAYS,
+    json: JsonOption = False,
 ) -> None:
     """Replace certificates and their keys by new ones for the same names.
 
     A region takes the new files with its next connection; nothing is started again.
     """
-    for name in names:
-        _made(lambda name=name: Folder(folder).renew(name, days))  # type: ignore[misc]
+    _made([partial(Folder(folder).renew, name, days) for name in names], json)
 
 
 def show(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Certificates.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Show for whom certificates are, who signed them, their serial numbers and their ends.
 
     Exits with 1 if one of them has ended.
     """
     rows = [_row(file) for file in files]
-    if as_json:
-        print(json.dumps(rows, indent=2))
+    if json:
+        ended = [f"{row['file']} has ended" for row in rows if row["days_left"] < 0]
+        print_json({"certificates": rows, "problems": ended})
     else:
         for row in rows:
             print(f"{row['file']}")
@@ -120,13 +125,24 @@ def _row(file: Path) -> dict[str, Any]:
     }
 
 
-def _made(make: Callable[[], Path]) -> None:
-    """Makes a certificate, and tells its file."""
-    try:
-        file = make()
-    except CertificateError as error:
-        raise CliError(str(error)) from None
-    except OSError as error:
-        raise CliError(f"cannot write {error.filename}: {error.strerror}") from None
-    ends = facts(file.read_bytes()).not_after
-    print(f"{file}: until {ends:%Y-%m-%d}")
+def _made(each: list[Callable[[], Path]], json: bool) -> None:
+    """Makes certificates, and tells their files. It ends at the first that cannot be made."""
+    rows: list[dict[str, str]] = []
+    problem = ""
+    for make in each:
+        try:
+            file = make()
+        except CertificateError as error:
+            problem = str(error)
+            break
+        except OSError as error:
+            problem = f"cannot write {error.filename}: {error.strerror}"
+            break
+        ends = facts(file.read_bytes()).not_after
+        rows.append({"file": str(file), "until": ends.isoformat()})
+        if not json:
+            print(f"{file}: until {ends:%Y-%m-%d}", flush=True)
+    if json:
+        print_json({"certificates": rows, "problems": [problem] if problem else []})
+    if problem:
+        raise ProblemsTold(problem)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated, Any, Optional
 
 import typer
 
@@ -13,8 +13,9 @@ from anabranch.chaos import report
 from anabranch.chaos.other_build import NoSuchBuild, OtherBuild
 from anabranch.chaos.plan import KINDS, NAMES, break_links
 from anabranch.chaos.run import ChaosFailed, Options, run
-from anabranch.cli.errors import CliError, UsageError
+from anabranch.cli.errors import CliError, ProblemsTold, UsageError
 from anabranch.cli.interrupting import end_as_after_ctrl_c
+from anabranch.cli.printing import JsonOption, print_json
 from anabranch.cluster.toxiproxy import ToxiproxyError
 from anabranch.cluster.toxiproxy_server import ToxiproxyMissing, program
 
@@ -88,11 +89,13 @@ def chaos(
     out: _Out = DEFAULT_OUT,
     keep: _Keep = False,
     no_tapes: _NoTapes = False,
+    json: JsonOption = False,
 ) -> None:
     """Run regions on this machine, break them and their links, and judge what clients saw.
 
     Faults of links need toxiproxy-server (`make toxiproxy`). Exits with 1 if a judge finds a
-    violation. Then data, logs and history stay in the directory of the run.
+    violation. Then data, logs and history stay in the directory of the run. With --json, what
+    happens is told on stderr.
     """
     if appendfsync not in ("always", "everysec", "no"):
         raise UsageError(f"--appendfsync is always, everysec or no, not '{appendfsync}'")
@@ -103,24 +106,44 @@ def chaos(
         seed, seconds, directory, regions, kinds, appendfsync, rate, level_bound, keep, restart_with
     )
     options = replace(options, has_tapes=not no_tapes)
-    print(options.command(), flush=True)
+    talk = sys.stderr if json else sys.stdout
+    print(options.command(), file=talk, flush=True)
     end_as_after_ctrl_c()
     try:
-        outcome = run(options, lambda text: print(text, flush=True))
+        outcome = run(options, lambda text: print(text, file=talk, flush=True))
     except (ChaosFailed, ToxiproxyMissing, ToxiproxyError, NoSuchBuild) as error:
         raise CliError(f"{error}\nwhat there is of logs and data: {directory}") from None
     except KeyboardInterrupt:
-        print(f"interrupted, and not judged; what there is of logs and data: {directory}")
+        told = f"interrupted, and not judged; what there is of logs and data: {directory}"
+        print(told, file=talk)
         raise
     page = report.write(outcome, directory)
-    print(report.text(outcome))
-    print(f"report: {page}")
-    if outcome.failed:
-        broken = [name for name, found in outcome.violations.items() if found]
-        print(f"data and logs: {directory}; the same plan again: {options.command()}")
+    broken = [name for name, found in outcome.violations.items() if found]
+    if json:
+        print_json(_as_json(outcome, page))
+    else:
+        print(f"{report.text(outcome)}\nreport: {page}")
+        if broken:
+            print(f"data and logs: {directory}; the same plan again: {options.command()}")
+        else:
+            print(f"seed {seed}: 0 violations")
+    if broken:
         sys.stdout.flush()
-        raise CliError(f"seed {seed}: violations found by {', '.join(broken)}")
-    print(f"seed {seed}: 0 violations")
+        raise ProblemsTold(f"seed {seed}: violations found by {', '.join(broken)}")
+
+
+def _as_json(outcome: report.Outcome, page: Path) -> dict[str, Any]:
+    """The outcome for programs. `problems`: the violations, with their judges."""
+    return {
+        "seed": outcome.plan.seed,
+        "command": outcome.command,
+        "report": str(page),
+        "figures": report.figures(outcome),
+        "notes": outcome.notes,
+        "problems": [
+            f"{judge}: {line}" for judge, found in outcome.violations.items() for line in found
+        ],
+    }
 
 
 def _check_needed(kinds: tuple[str, ...], restart_with: str) -> None:

@@ -7,10 +7,12 @@ from typing import Annotated
 import typer
 
 from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, find, named, tell_all
+from anabranch.cli.printing import JsonOption, SureJsonOption, print_json, require_yes
 
 
 def reset(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    json: SureJsonOption = False,
     cluster: ClusterOption = None,
     at: AtOption = None,
     password: PasswordOption = None,
@@ -21,11 +23,12 @@ def reset(
     that it has read, also when that was wrong. Set all clocks right first. IDs that were given
     stay, and new ones of their streams are above them.
     """
+    require_yes(json, yes)
     places = find(cluster, at, password)
     if not yes:
         typer.confirm("Are the clocks of all regions right now?", abort=True)
     words = ("CRDT.CLOCK", "RESET")
-    tell_all(places, password, words, "goes on from what its clock reads", "reset")
+    tell_all(places, password, words, "goes on from what its clock reads", "reset", json)
 
 
 def trust(
@@ -33,6 +36,7 @@ def trust(
         str,
         typer.Argument(metavar="NAME", help="The region whose clock is right.", show_default=False),
     ],
+    json: JsonOption = False,
     cluster: ClusterOption = None,
     at: AtOption = None,
     password: PasswordOption = None,
@@ -45,4 +49,7 @@ def trust(
     place = named(find(cluster, at, password), name)
     with place.client(password) as client:
         client.call("CRDT.CLOCK", "TRUST")
-    print(f"{place.name}: takes its clock for right")
+    if json:
+        print_json({"region": place.name, "trusts_its_clock": True, "problems": []})
+    else:
+        print(f"{place.name}: takes its clock for right")

@@ -12,10 +12,14 @@ from anabranch.cli.addresses import (
     find,
 )
 from anabranch.cli.errors import CliError, Unreachable
+from anabranch.cli.printing import JsonOption, print_json
 
 
 def show(
-    cluster: ClusterOption = None, at: AtOption = None, password: PasswordOption = None
+    json: JsonOption = False,
+    cluster: ClusterOption = None,
+    at: AtOption = None,
+    password: PasswordOption = None,
 ) -> None:
     """Print a cluster file for the regions at the given addresses.
 
@@ -46,7 +50,15 @@ def show(
             " give --at HOST:PORT for each region"
         )
     places.sort(key=lambda place: place.region_id)
-    print(file_text(names.pop(), places, "anabranch cluster show"), end="")
+    name = names.pop()
+    if json:
+        rows = [
+            {"name": one.name, "id": one.region_id, "resp": one.resp, "sync": one.sync or None}
+            for one in places
+        ]
+        print_json({"cluster": name, "regions": rows, "problems": []})
+    else:
+        print(file_text(name, places, "anabranch cluster show"), end="")
 
 
 def _facts(place: RegionAddress, password: str | None) -> dict[str, str]:

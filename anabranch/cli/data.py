@@ -1,9 +1,8 @@
-"""`anabranch check`, `backup`, `restore` and `repair`: the data directory of a region."""
+"""`anabranch check`, `backup` and `restore`: the data directory of a region."""
 
 from __future__ import annotations
 
 import asyncio
-import json as json_format
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,6 +13,7 @@ import typer
 
 from anabranch.cli.addresses import DEFAULT_DATA, FILE_NAME, ClusterOption, named, read_file
 from anabranch.cli.errors import CliError, UsageError
+from anabranch.cli.printing import JsonOption, print_json
 from anabranch.cli.serve import LOCK_NAME, locked
 from anabranch.cli.terminal import Progress
 from anabranch.file_modes import private_files
@@ -23,7 +23,7 @@ from anabranch.region.live.damaged_log import Salvaged
 from anabranch.region.live.inspection import Inspection
 from anabranch.region.live.stored_identity import read_identity
 
-_Directory = Annotated[
+DirectoryArgument = Annotated[
     Path, typer.Argument(metavar="DIR", help="The data directory of a region.", show_default=False)
 ]
 _DataOption = Annotated[
@@ -36,19 +36,16 @@ _DataOption = Annotated[
 ]
 
 
-def check(
-    directory: _Directory,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
-) -> None:
+def check(directory: DirectoryArgument, json: JsonOption = False) -> None:
     """Read a stopped region's data directory whole, and compare it with its checksums.
 
     No data is changed. Exits with 1 if anything is damaged or the log has a gap, and says what.
     """
-    with locked(_of_a_region(directory)):
-        found = _run_inspect(directory)
+    with locked(of_a_region(directory)):
+        found = run_inspect(directory)
     if json:
-        print(json_format.dumps(_as_json(found), indent=2))
-        if found.findings:
+        print_json(as_json(found))
+        if found.findings or found.gaps:
             raise typer.Exit(1)
         return
     if found.findings:
@@ -62,12 +59,12 @@ def check(
             + "\nNothing else is wrong. The region can be served: other regions that lack these"
             " effects get a snapshot. Please report it with the region's logs."
         )
-    print(f"{directory} is sound: {_described(found)}")
+    print(f"{directory} is sound: {described(found)}")
     if found.repaired is not None:
-        print(_waiting(found.repaired))
+        print(waiting(found.repaired))
 
 
-def _as_json(found: Inspection) -> dict[str, object]:
+def as_json(found: Inspection) -> dict[str, object]:
     """What a look at a data directory found, for programs. `waits_for_start`: it was repaired."""
     return {
         "region": found.name,
@@ -76,7 +73,7 @@ def _as_json(found: Inspection) -> dict[str, object]:
         "keys": found.keys,
         "entries": found.entries,
         "waits_for_start": found.repaired is not None,
-        "problems": found.findings,
+        "problems": [*found.findings, *found.gaps],
     }
 
 
@@ -87,7 +84,7 @@ def backup(
     ],
     data: _DataOption = None,
     cluster: ClusterOption = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Copy a region's database to FILE while the region runs, and check the copy.
 
@@ -95,12 +92,12 @@ def backup(
     """
     directory = data or _directory_of(region, cluster)
     if data is not None:
-        _require_region(data, region)
+        require_region(data, region)
     progress = Progress(f"copying {region}") if sys.stderr.isatty() else None
     try:
         tell = None if progress is None else progress.tell
         with private_files():
-            found = asyncio.run(inspection.back_up(_existing(directory), file, tell))
+            found = asyncio.run(inspection.back_up(existing(directory), file, tell))
     except inspection.TargetExists as error:
         raise UsageError(str(error)) from None
     except StorageError as error:
@@ -110,10 +107,10 @@ def backup(
             progress.end()
     size = file.stat().st_size
     if json:
-        made = {"file": str(file), "bytes": size, **_as_json(found)}
-        print(json_format.dumps(made, indent=2))
+        made = {"file": str(file), "bytes": size, **as_json(found)}
+        print_json(made)
     else:
-        print(f"{file}: {size:,} bytes, {_described(found)}")
+        print(f"{file}: {size:,} bytes, {described(found)}")
 
 
 def restore(
@@ -126,6 +123,7 @@ def restore(
             "--data", metavar="DIR", help="The directory to put it into.", show_default=False
         ),
     ],
+    json: JsonOption = False,
 ) -> None:
     """Put a backup into a data directory that has no database.
 
@@ -139,46 +137,13 @@ def restore(
             found = asyncio.run(inspection.restore(file, data))
         except StorageError as error:
             raise CliError(str(error)) from None
+    if json:
+        print_json({"directory": str(data), **as_json(found)})
+        return
     print(
-        f"{data} holds {_described(found)}\n"
+        f"{data} holds {described(found)}\n"
         f"Start {found.name} as usual: it recovers from the other regions before it takes writes."
         " Do not use backups that are newer than this one any more."
-    )
-
-
-def repair(
-    directory: _Directory, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False
-) -> None:
-    """Rebuild a region whose data directory is damaged: the next start gets all from the others.
-
-    Writes that no other region has come back from the damaged log, up to the first damaged one.
-    The damaged files are moved aside, not deleted, and must not be put back.
-    """
-    with locked(_of_a_region(directory)):
-        found = _run_inspect(directory)
-        if not found.findings:
-            print(f"{directory} is sound, nothing to repair: {_described(found)}")
-            if found.repaired is not None:
-                print(_waiting(found.repaired))
-            return
-        print("\n  ".join([f"{directory} is damaged:", *found.findings]))
-        if len(found.members) == 1:
-            raise CliError(
-                f"{found.name} is the only region of its cluster that is not lost, so nothing can"
-                " be rebuilt from others; put a backup back with `anabranch restore`"
-            )
-        if not yes:
-            text = "Writes that no other region has are lost, as far as they are damaged. Rebuild?"
-            typer.confirm(text, abort=True)
-        try:
-            aside, salvaged = inspection.set_aside(directory)
-        except StorageError as error:
-            raise CliError(str(error)) from None
-    print(
-        f"{_salvage_described(salvaged)}\n"
-        f"The damaged files are in {aside}. Never put them back.\n"
-        "Start the region as usual: it recovers from the other regions before it takes writes."
-        " Its log says what it could not save. Delete these files when it serves again."
     )
 
 
@@ -197,66 +162,54 @@ def _unmade_if_it_fails(directory: Path) -> Iterator[None]:
         raise
 
 
-def _salvage_described(salvaged: Optional[Salvaged]) -> str:
-    if salvaged is None:
-        return "The identity of the region is damaged, so nothing of its log is kept."
-    carried = f" and {salvaged.carried:,} that a former repair had kept" if salvaged.carried else ""
-    return (
-        f"{_count(salvaged.blocks, 'sound block')} of its effect log{carried}"
-        f" {'is' if salvaged.blocks + salvaged.carried == 1 else 'are'} kept, with effects of its"
-        " own up to"
-        f" {salvaged.last:,}; {_count(salvaged.unreadable, 'block')} of the log cannot be read."
-    )
-
-
-def _waiting(kept: Salvaged) -> str:
+def waiting(kept: Salvaged) -> str:
     """What is true of a directory that was repaired and has not been started since."""
     return (
         "It was repaired and waits for its start:"
-        f" {_count(kept.carried, 'block')} of its former effect log"
+        f" {count(kept.carried, 'block')} of its former effect log"
         f" {'is' if kept.carried == 1 else 'are'} kept, with effects of its own up to"
         f" {kept.last:,}. Start the region as usual: it recovers from the other regions before it"
         " takes writes."
     )
 
 
-def _run_inspect(directory: Path) -> Inspection:
+def run_inspect(directory: Path) -> Inspection:
     try:
         return asyncio.run(inspection.inspect(directory))
     except StorageError as error:
         raise CliError(str(error)) from None
 
 
-def _described(found: Inspection) -> str:
+def described(found: Inspection) -> str:
     return (
-        f"region {found.name} of cluster {found.cluster}, {_count(found.keys, 'key')},"
-        f" {_count(found.entries, 'entry', 'entries')}, log up to row {found.position}"
+        f"region {found.name} of cluster {found.cluster}, {count(found.keys, 'key')},"
+        f" {count(found.entries, 'entry', 'entries')}, log up to row {found.position}"
     )
 
 
-def _count(number: int, one: str, many: str = "") -> str:
+def count(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
-def _existing(directory: Path) -> Path:
+def existing(directory: Path) -> Path:
     if not directory.is_dir():
         raise UsageError(f"there is no directory {directory}")
     return directory
 
 
-def _of_a_region(directory: Path) -> Path:
+def of_a_region(directory: Path) -> Path:
     """CliError for a directory without a database, in which no lock is left then."""
     try:
-        inspection.database_file(_existing(directory))
+        inspection.database_file(existing(directory))
     except StorageError as error:
         raise CliError(str(error)) from None
     return directory
 
 
-def _require_region(directory: Path, region: str) -> None:
+def require_region(directory: Path, region: str) -> None:
     """Raises UsageError if the directory holds the data of another region than that named."""
     try:
-        found = read_identity(_existing(directory))
+        found = read_identity(existing(directory))
     except StorageError as error:
         raise CliError(str(error)) from None
     if found is not None and region.lower() not in (found.name.lower(), str(found.region_id)):

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import json as json_format
 from collections.abc import Iterator
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any, NamedTuple, Optional
 
 import typer
 
 from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, find, named
 from anabranch.cli.client import RegionClient
+from anabranch.cli.contents import content_of, entries_of, keys_of
 from anabranch.cli.errors import UsageError
+from anabranch.cli.forks import Fork, forks_of, told
 from anabranch.cli.keys import EscapedOption, name_of
+from anabranch.cli.printing import JsonOption, print_json
 from anabranch.cli.terminal import shell_word, shown
 from anabranch.plural import counted
 
-PAGE_ENTRIES = 1000
 # How often a key is compared while the regions change.
 LOOKS = 3
 SHOWN_MAX = 20
@@ -29,50 +30,74 @@ class Side:
         self.name = client.name
         self.vector = client.vector()
         self.digest = client.digest()
+        peers = client.peers()
         # The region_ids of the members that this region calls lost.
-        self.lost = {peer.region_id for peer in client.peers() if peer.lost}
+        self.lost = {peer.region_id for peer in peers if peer.lost}
+        # The names of the regions from which this one receives.
+        self.linked = {peer.name for peer in peers if peer.link == "up"}
+        self.forks = forks_of(client, client.name)
 
     def looks_again(self) -> bool:
         """Reads the vector again; returns whether it has changed since the last look."""
         former, self.vector = self.vector, self.client.vector()
         return self.vector != former
 
-    def keys(self) -> set[bytes]:
-        """All keys of the region."""
-        found: set[bytes] = set()
-        cursor: Any = 0
-        while True:
-            cursor, batch = self.client.raw("SCAN", cursor, "COUNT", 1000)
-            found.update(batch)
-            if int(cursor) == 0:
-                return found
+    def log(self, key: bytes, region_id: int) -> Iterator[Entry]:
+        """The entries of one region log, ascending."""
+        for entry in entries_of(self.client, key, region_id):
+            yield Entry(entry[b"counter"], entry[b"id"].decode(), content_of(entry))
 
-    def log(self, key: bytes, region_id: int) -> Iterator[tuple[int, str]]:
-        """Yields (counter, entry ID) of one region log, ascending."""
-        start = "-"
-        while True:
-            page = self.client.call("CRDT.LOG", key, region_id, start, "+", "COUNT", PAGE_ENTRIES)
-            yield from ((int(entry["counter"]), str(entry["id"])) for entry in page)
-            if len(page) < PAGE_ENTRIES:
-                return
-            start = f"({page[-1]['id']}"
+
+class Entry(NamedTuple):
+    """An entry as it is compared. `content`: a hash of its ID and fields."""
+
+    counter: int
+    entry_id: str
+    content: bytes
+
+
+def forks_between(left: Side, right: Side) -> list[Fork]:
+    """The forks that keep the counters of two regions from being compared.
+
+    If no link between the two tells, a fork of either with a third one may lie between them.
+    """
+    names = {left.name, right.name}
+    forks = [*left.forks, *right.forks]
+    direct = [fork for fork in forks if {fork.region, fork.peer} == names]
+    if direct or right.name in left.linked or left.name in right.linked:
+        return direct
+    return forks
 
 
 class OneSided:
-    """An entry that only one region, `holder`, had when its log was read."""
+    """An entry that only one region, `holder`, had when its log was read.
 
-    def __init__(self, dot: tuple[int, int], entry_id: str, holder: Side, other: Side) -> None:
-        self.dot = dot
-        self.entry_id = entry_id
+    `has_twin`: the other region has another entry under the same dot.
+    """
+
+    def __init__(
+        self, region_id: int, entry: Entry, holder: Side, other: Side, has_twin: bool = False
+    ) -> None:
+        self.dot = (region_id, entry.counter)
+        self.entry_id = entry.entry_id
         self.holder = holder
         self.other = other
+        self.has_twin = has_twin
 
-    def why(self, names: dict[int, str], has_changed: bool) -> str:
+    def why(self, names: dict[int, str], has_changed: bool, is_forked: bool = False) -> str:
         """The cause, as far as the two vectors show it.
 
-        `has_changed`: a vector has changed while the logs were read.
+        `has_changed`: a vector has changed while the logs were read. `is_forked`: counters do not
+        compare.
         """
         origin, counter = self.dot
+        if is_forked:
+            return "the two histories are forked"
+        if self.has_twin:
+            return (
+                f"{self.other.name} has another entry under this dot: this is divergence, a fault"
+                " of anabranch, or a fork"
+            )
         seen = self.other.vector.get(origin, 0)
         if counter > seen and origin in self.other.lost:
             return (
@@ -102,14 +127,17 @@ def compare_logs(left: Side, right: Side, key: bytes, region_id: int) -> Iterato
     ours, theirs = left.log(key, region_id), right.log(key, region_id)
     one, other = next(ours, None), next(theirs, None)
     while one is not None or other is not None:
-        if other is None or (one is not None and one[0] < other[0]):
+        if other is None or (one is not None and one.counter < other.counter):
             assert one is not None
-            yield OneSided((region_id, one[0]), one[1], left, right)
+            yield OneSided(region_id, one, left, right)
             one = next(ours, None)
-        elif one is None or other[0] < one[0]:
-            yield OneSided((region_id, other[0]), other[1], right, left)
+        elif one is None or other.counter < one.counter:
+            yield OneSided(region_id, other, right, left)
             other = next(theirs, None)
         else:
+            if one.content != other.content:
+                yield OneSided(region_id, one, left, right, has_twin=True)
+                yield OneSided(region_id, other, right, left, has_twin=True)
             one, other = next(ours, None), next(theirs, None)
 
 
@@ -129,6 +157,10 @@ def _have_changed(left: Side, right: Side) -> bool:
     """Whether one of the vectors has changed since the last look. Both are read again."""
     changes = [side.looks_again() for side in (left, right)]
     return any(changes)
+
+
+def _all_keys(left: Side, right: Side) -> list[bytes]:
+    return sorted({*keys_of(left.client), *keys_of(right.client)})
 
 
 def _groups(side: Side, key: bytes) -> set[str]:
@@ -193,7 +225,7 @@ class KeyDifference:
 
 
 def _compare_key(
-    left: Side, right: Side, key: bytes, names: dict[int, str]
+    left: Side, right: Side, key: bytes, names: dict[int, str], is_forked: bool = False
 ) -> Optional[KeyDifference]:
     """The difference in a key; None if the regions have become equal meanwhile."""
     for _ in range(LOOKS):
@@ -207,7 +239,7 @@ def _compare_key(
     for one in alone:
         origin, counter = one.dot
         name = str(names.get(origin, origin))
-        why = one.why(names, has_changed)
+        why = one.why(names, has_changed, is_forked)
         found.alone.append((one.holder.name, one.entry_id, name, counter, why))
     found.more = max(count - SHOWN_MAX, 0)
     ours, theirs = _groups(left, key), _groups(right, key)
@@ -224,6 +256,7 @@ class Difference:
 
     def __init__(self, left: Side, right: Side) -> None:
         self.sides = (left, right)
+        self.forks = forks_between(left, right)
         # Region → name of another one → the effects of it that only the other side has.
         self.lacks: dict[str, dict[str, int]] = {}
         self.keys: list[KeyDifference] = []
@@ -239,17 +272,10 @@ class Difference:
         """Compares one key; None: all keys."""
         left, right = self.sides
         names = left.client.members()
-        for side, other in (self.sides, self.sides[::-1]):
-            missing = {
-                names.get(r, str(r)): c - side.vector.get(r, 0)
-                for r, c in other.vector.items()
-                if c > side.vector.get(r, 0)
-            }
-            if missing:
-                self.lacks[side.name] = missing
-        for each in sorted(left.keys() | right.keys()) if key is None else [key]:
+        self.find_lacks(names)
+        for each in _all_keys(left, right) if key is None else [key]:
             if left.client.digest(each) != right.client.digest(each):
-                found = _compare_key(left, right, each, names)
+                found = _compare_key(left, right, each, names, bool(self.forks))
                 if found is not None:
                     self.keys.append(found)
         if not self.keys and key is None and left.client.digest() != right.client.digest():
@@ -259,10 +285,21 @@ class Difference:
                 else "no key that can be read differs, but the digests do: expired keys may differ"
             )
 
+    def find_lacks(self, names: dict[int, str]) -> None:
+        """Compares the vectors, unless counters do not compare. `names`: those of all regions."""
+        for side, other in (self.sides, self.sides[::-1]):
+            missing = {
+                names.get(r, str(r)): c - side.vector.get(r, 0)
+                for r, c in other.vector.items()
+                if c > side.vector.get(r, 0)
+            }
+            if missing and not self.forks:
+                self.lacks[side.name] = missing
+
     def lines(self) -> list[str]:
         """The differences for people, a line each."""
         names = [side.name for side in self.sides]
-        made = []
+        made = told(self.forks, "the entries themselves are compared")
         for name, missing in self.lacks.items():
             listed = ", ".join(f"{count} of {origin}" for origin, count in missing.items())
             other = names[1 - names.index(name)]
@@ -277,6 +314,7 @@ class Difference:
             "regions": [side.name for side in self.sides],
             "key": None if key is None else shown(key),
             "equal": self.is_equal,
+            "forks": [fork.as_json() for fork in self.forks],
             "lacks": self.lacks,
             "keys": [found.as_json() for found in self.keys],
             "problems": self.lines(),
@@ -294,9 +332,11 @@ def diff(
     cluster: ClusterOption = None,
     at: AtOption = None,
     password: PasswordOption = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Show the differences between two regions, and their causes.
+
+    Where the link between the two is forked, counters do not compare, and no causes are told.
 
     Exits with 0 if there are none, with 1 if there are any or a region does not answer, and with 2
     if an argument is wrong. Control characters and bytes that are not UTF-8 are shown as escapes.
@@ -309,11 +349,14 @@ def diff(
     with here.client(password) as one, there.client(password) as other:
         found = Difference(Side(one), Side(other))
         found.find(name)
-        shown_json = json_format.dumps(found.as_json(name), indent=2) if json else ""
+        facts = found.as_json(name)
     lines = found.lines()
     if found.is_equal:
         where = f" in {shown(name)}" if name is not None else ""
         lines.append(f"{here.name} and {there.name} hold the same{where}")
-    print(shown_json or "\n".join(lines))
+    if json:
+        print_json(facts)
+    else:
+        print("\n".join(lines))
     if not found.is_equal:
         raise typer.Exit(1)

@@ -19,6 +19,10 @@ class UsageError(CliError):
     exit_code = 2
 
 
+class ProblemsTold(CliError):
+    """Ends a command whose JSON on standard output tells these problems already."""
+
+
 class EndedByError(CliError):
     """Ends `serve` with exit code 70: an error of the region itself. It may be started again."""
 

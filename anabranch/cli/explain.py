@@ -24,7 +24,9 @@ from anabranch.cli.addresses import (
 from anabranch.cli.client import text
 from anabranch.cli.drawn_history import draw_history
 from anabranch.cli.errors import CliError, Unreachable, UsageError, WrongPassword
+from anabranch.cli.forks import Fork, forks_of, told
 from anabranch.cli.keys import EscapedOption, KeyArgument, name_of
+from anabranch.cli.printing import JsonOption, print_json
 from anabranch.cli.terminal import width, wrapped
 from anabranch.crdt import ids
 from anabranch.escapes import shown
@@ -36,7 +38,6 @@ from anabranch.study.history.timeline import Range
 from anabranch.study.history.wording import RegionNames, local_time, story
 from anabranch.study.replies.histories import ExplainedHistory, KeyHistory
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the facts as JSON.")]
 EVENTS_MAX = 10_000
 LogRegionOption = Annotated[
     Optional[str],
@@ -95,17 +96,19 @@ def _checked_id(entry_id: str) -> str:
 
 def _histories(
     places: list[RegionAddress], password: Optional[str], *command: str | bytes
-) -> tuple[list[ExplainedHistory], list[str]]:
-    """The replies of the regions that answer, and the names of the others."""
+) -> tuple[list[ExplainedHistory], list[str], list[Fork]]:
+    """The replies of the regions that answer, the names of the others, and the forks told."""
     histories: list[ExplainedHistory] = []
     silent: list[str] = []
+    forks: list[Fork] = []
     for place in places:
         try:
             with place.client(password) as client:
                 histories.append(ExplainedHistory(client.raw(*command)))
+                forks += forks_of(client, place.name)
         except Unreachable:
             silent.append(place.name)
-    return histories, silent
+    return histories, silent, forks
 
 
 def explain(
@@ -126,7 +129,8 @@ def explain(
 
     With an ID: who added the entry, who has it, which command removed it or why it survived a
     delete, and where it was delivered. The reasons come from the logs on the disks of all regions
-    that answer, and the answer says how far these go back.
+    that answer, and the answer says how far these go back. It begins with the forks, if there are
+    any: there, counters do not compare.
     """
     places = find(cluster, at, password, some_down=True)
     place = named(places, region)
@@ -136,12 +140,20 @@ def explain(
     with place.client(password) as client:
         asked = ExplainedHistory(client.raw(*command))
         names = client.members()
-    others, silent = _histories([one for one in places if one is not place], password, *command)
+        forks = forks_of(client, place.name)
+    elsewhere = [one for one in places if one is not place]
+    others, silent, more = _histories(elsewhere, password, *command)
     explanation = explanation_of(asked, others, silent, names)
+    forks += more
+    problems = told(forks, "an explanation that combines their logs may be wrong")
     if as_json:
-        print(json.dumps(explanation, indent=2, default=json_of))
+        problems += [f"{name} did not answer" for name in silent]
+        facts: Any = json_of(explanation)
+        facts |= {"forks": [fork.as_json() for fork in forks], "problems": problems}
+        print(json.dumps(facts, indent=2, default=json_of))
     else:
-        print("\n".join(wrapped(ExplanationText(explanation).lines(), width())))
+        lines = [*problems, *ExplanationText(explanation).lines()]
+        print("\n".join(wrapped(lines, width())))
 
 
 def log(
@@ -182,10 +194,10 @@ def log(
     for word, value in (("ID", entry_id), ("SINCE", since), ("UNTIL", until)):
         if value is not None:
             command += [word, os.fsencode(str(value))]
-    reply, names = _reply(places, region, password, command)
+    reply, names, failed = _reply(places, region, password, command)
     history = KeyHistory(reply)
     if as_json:
-        print(json.dumps(log_as_json(history, text(reply)["events"], names), indent=2))
+        print_json(log_as_json(history, text(reply)["events"], names) | {"problems": failed})
     else:
         chosen = entry_id is not None or since is not None or until is not None
         print("\n".join(wrapped(_log_lines(history, RegionNames(names), chosen), width())))
@@ -222,8 +234,8 @@ def _reply(
     region: Optional[str],
     password: Optional[str],
     command: list[str | bytes],
-) -> tuple[Any, dict[int, str]]:
-    """The history as one region replies it, and the names of all regions.
+) -> tuple[Any, dict[int, str], list[str]]:
+    """The history as one region replies it, the names of all regions, and the errors of others.
 
     Raises:
         CliError: The region, or without a name every region, does not answer.
@@ -232,7 +244,7 @@ def _reply(
     for place in places if region is None else [named(places, region)]:
         try:
             with place.client(password) as client:
-                return client.raw(*command), client.members()
+                return client.raw(*command), client.members(), failed
         except WrongPassword:
             raise  # One password opens all regions.
         except CliError as error:

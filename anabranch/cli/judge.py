@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json as json_format
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from anabranch.cli.errors import CliError, UsageError
+from anabranch.cli.printing import JsonOption, print_json
 
 if TYPE_CHECKING:
     from anabranch.sim.tapes.judging import Judge
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 TapesArgument = Annotated[
     list[Path], typer.Argument(help="Tapes, or folders of tapes, of any regions.", metavar="TAPES")
 ]
-
-
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
 def judge(tapes: TapesArgument, json: JsonOption = False) -> None:
@@ -46,7 +43,7 @@ def judge(tapes: TapesArgument, json: JsonOption = False) -> None:
     except TapeError as error:
         raise CliError(str(error)) from None
     if json:
-        print(json_format.dumps(_as_json(replayed), indent=2))
+        print_json(_as_json(replayed))
     else:
         _tell(replayed)
     if replayed.wrong is not None:
@@ -89,4 +86,5 @@ def _as_json(replayed: Judge) -> dict[str, Any]:
             "text": wrong.text,
             "before": list(wrong.story),
         },
+        "problems": [] if wrong is None else [f"{wrong.region} at {wrong.at_ms} ms: {wrong.text}"],
     }

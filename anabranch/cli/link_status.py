@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from json import dumps
 from typing import Any, Final
 
 from anabranch.cli.client import PeerFacts
-from anabranch.cli.errors import CliError
+from anabranch.cli.errors import CliError, ProblemsTold
 from anabranch.cli.link_control import Condition, Direction, condition_of, peer_facts
+from anabranch.cli.printing import print_json
 from anabranch.cli.terminal import harmless, table, width
 from anabranch.cluster.toxiproxy import Proxy, Toxiproxy, ToxiproxyError
 
@@ -123,12 +123,13 @@ def _plain(condition: Condition | None) -> dict[str, Any] | None:
 def show(rows: list[LinkRow], json: bool) -> None:
     """Prints the rows; CliError, after them, with everything that could not be told."""
     if json:
-        print(dumps(as_json(rows), indent=2))
+        print_json(as_json(rows))
     else:
         print("\n".join(table(list(_HEADS), [_cells(row) for row in rows], frozenset(), width())))
     errors = list(dict.fromkeys(error for row in rows for error in row.errors))
     if errors:
-        raise CliError("\n  ".join(["not everything could be told:", *errors]))
+        kind = ProblemsTold if json else CliError
+        raise kind("\n  ".join(["not everything could be told:", *errors]))
 
 
 def _cells(row: LinkRow) -> list[str]:

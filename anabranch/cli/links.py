@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated, Any, Optional
 
 import typer
 
@@ -21,7 +21,7 @@ from anabranch.cli.addresses import (
     named,
     toxiproxy_address,
 )
-from anabranch.cli.errors import CliError, UsageError
+from anabranch.cli.errors import CliError, ProblemsTold, UsageError
 from anabranch.cli.link_control import (
     LIMIT_STEP,
     Control,
@@ -33,6 +33,7 @@ from anabranch.cli.link_control import (
     check_exists,
     peer_facts,
 )
+from anabranch.cli.printing import JsonOption, print_json
 from anabranch.cluster.toxiproxy import Toxiproxy, ToxiproxyError
 from anabranch.region.engine.outbox import LINK_DELAY_MAX_MS, LINK_LIMIT_MAX_BYTES_S
 
@@ -97,10 +98,25 @@ def _drawn(directions: list[Direction], line: str) -> str:
     return f"{first.receiver.name} {line} {first.sender.name}"
 
 
+def _tell(json: bool, said: str, facts: dict[str, Any]) -> None:
+    """Prints the outcome of a command."""
+    if json:
+        print_json(facts)
+    else:
+        print(said)
+
+
+def _as_json(action: str, directions: list[Direction]) -> dict[str, Any]:
+    """What was done, to which links, for programs."""
+    links = [{"from": one.sender.name, "to": one.receiver.name} for one in directions]
+    return {"action": action, "links": links, "problems": []}
+
+
 def cut(
     one: OneArgument,
     other: OtherArgument,
     one_way: OneWayOption = False,
+    json: JsonOption = False,
     cluster: ClusterOption = None,
     at: AtOption = None,
     password: PasswordOption = None,
@@ -113,7 +129,7 @@ def cut(
     links = Links(cluster, at, password)
     directions = links.directions(one, other, one_way)
     change(links.control, directions, lambda found: replace(found, is_cut=True))
-    print(f"cut: {_drawn(directions, '—✂—')}")
+    _tell(json, f"cut: {_drawn(directions, '—✂—')}", _as_json("cut", directions))
 
 
 def heal(
@@ -127,6 +143,7 @@ def heal(
         Optional[str], typer.Argument(metavar="EU", help="Another region.", show_default=False)
     ] = None,
     one_way: OneWayOption = False,
+    json: JsonOption = False,
     cluster: ClusterOption = None,
     at: AtOption = None,
     password: PasswordOption = None,
@@ -151,10 +168,13 @@ def heal(
         raise UsageError("name two regions, or none for all links")
     failed = healed(links, directions, are_named=one is not None)
     if failed:
-        done = len(directions) - len({direction for direction, _ in failed})
+        done = [one for one in directions if one not in {direction for direction, _ in failed}]
         texts = [text for _, text in failed]
-        raise CliError("\n  ".join([f"{done} of {len(directions)} links healed:", *texts]))
-    print(said)
+        if json:
+            print_json(_as_json("heal", done) | {"problems": texts})
+        told = f"{len(done)} of {len(directions)} links healed:"
+        raise ProblemsTold("\n  ".join([told, *texts]))
+    _tell(json, said, _as_json("heal", directions))
 
 
 def healed(
@@ -221,6 +241,7 @@ def delay(
         ),
     ] = 0,
     one_way: OneWayOption = False,
+    json: JsonOption = False,
     cluster: ClusterOption = None,
     at: AtOption = None,
     password: PasswordOption = None,
@@ -238,10 +259,12 @@ def delay(
         lambda found: replace(found, delay_ms=delay_ms, jitter_ms=jitter_ms),
     )
     spread = f" ± {jitter_ms}" if jitter_ms else ""
-    print(
+    _tell(
+        json,
         f"no delay: {_drawn(directions, '———')}"
         if delay_ms == 0
-        else f"delayed by {delay_ms}{spread} ms: {_drawn(directions, '~~~')}"
+        else f"delayed by {delay_ms}{spread} ms: {_drawn(directions, '~~~')}",
+        _as_json("delay", directions) | {"delay_ms": delay_ms, "jitter_ms": jitter_ms},
     )
 
 
@@ -259,6 +282,7 @@ def limit(
         ),
     ],
     one_way: OneWayOption = False,
+    json: JsonOption = False,
     cluster: ClusterOption = None,
     at: AtOption = None,
     password: PasswordOption = None,
@@ -269,10 +293,12 @@ def limit(
         bytes_s = -(-bytes_s // LIMIT_STEP) * LIMIT_STEP
     directions = links.directions(one, other, one_way)
     change(links.control, directions, lambda found: replace(found, limit_bytes_s=bytes_s))
-    print(
+    _tell(
+        json,
         f"no limit: {_drawn(directions, '———')}"
         if bytes_s == 0
-        else f"limited to {bytes_s} bytes/s: {_drawn(directions, '~~~')}"
+        else f"limited to {bytes_s} bytes/s: {_drawn(directions, '~~~')}",
+        _as_json("limit", directions) | {"limit_bytes_s": bytes_s},
     )
 
 
@@ -289,6 +315,7 @@ def flap(
         float, typer.Option("--seconds", metavar="S", min=0.001, help="How long to go on.")
     ] = 30.0,
     one_way: OneWayOption = False,
+    json: JsonOption = False,
     cluster: ClusterOption = None,
     at: AtOption = None,
     password: PasswordOption = None,
@@ -301,17 +328,23 @@ def flap(
     links = Links(cluster, at, password)
     directions = links.directions(one, other, one_way)
     flapping = link_flapping.Flapping(links.control, directions)
+    if not json:
+        _tell_flapping(directions, up_ms, down_ms, seconds)
+    cuts = flapping.run(up_ms, down_ms, seconds)
+    said = f"mended after {cuts} {'cut' if cuts == 1 else 'cuts'}: {_drawn(directions, '———')}"
+    _tell(json, said, _as_json("flap", directions) | {"cuts": cuts})
+
+
+def _tell_flapping(directions: list[Direction], up_ms: int, down_ms: int, seconds: float) -> None:
     print(
         f"flapping for {seconds:g} s, {down_ms} ms cut and {up_ms} ms whole:"
         f" {_drawn(directions, '—✂—')}",
         flush=True,
     )
-    cuts = flapping.run(up_ms, down_ms, seconds)
-    print(f"mended after {cuts} {'cut' if cuts == 1 else 'cuts'}: {_drawn(directions, '———')}")
 
 
 def status(
-    json: bool = typer.Option(False, "--json", help="Print JSON, for programs."),
+    json: JsonOption = False,
     cluster: ClusterOption = None,
     at: AtOption = None,
     password: PasswordOption = None,

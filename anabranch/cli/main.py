@@ -50,7 +50,7 @@ _COMMANDS: Final = (
     _Row("backup", "data.backup"),
     _Row("restore", "data.restore"),
     _Row("check", "data.check"),
-    _Row("repair", "data.repair"),
+    _Row("repair", "repair.repair", takes_password=True),
     _Row("cert create-ca", "certificates.create_ca"),
     _Row("cert create-region", "certificates.create_region"),
     _Row("cert create-client", "certificates.create_client"),

@@ -8,6 +8,7 @@ import typer
 
 from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, find, named, tell_all
 from anabranch.cli.errors import CliError
+from anabranch.cli.printing import SureJsonOption, require_yes
 
 
 def lost(
@@ -18,6 +19,7 @@ def lost(
         ),
     ],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    json: SureJsonOption = False,
     cluster: ClusterOption = None,
     at: AtOption = None,
     password: PasswordOption = None,
@@ -26,6 +28,7 @@ def lost(
 
     The regions stop waiting for it, and it must never come back with its old data.
     """
+    require_yes(json, yes)
     places = find(cluster, at, password)
     try:
         gone = named(places, name)
@@ -46,4 +49,4 @@ def lost(
             f"{name} must never come back with its old data. Is it gone for good?", abort=True
         )
     words = ("CRDT.MEMBER", "LOST", name)
-    tell_all(told, password, words, f"no longer waits for {name}", "told")
+    tell_all(told, password, words, f"no longer waits for {name}", "told", json)

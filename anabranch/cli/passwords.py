@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, Any, Final, Optional
 
 import typer
 
-from anabranch.cli.addresses import config_file
-from anabranch.cli.errors import CliError, UsageError
+from anabranch.cli.addresses import RegionAddress, cluster_path, config_file, read_cluster
+from anabranch.cli.errors import CliError, UsageError, WrongPassword
 from anabranch.cli.signatures import as_command, option, own_options
 from anabranch.region.config import PASSWORD_FILE, read_file
 from anabranch.region.environment import variable_of
@@ -86,10 +87,43 @@ def find_password(
     return (from_config(config) or None) if config is not None else None
 
 
+def _asked(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: options[name] for name in ("cluster", "at", "password")}
+
+
+def _of_every_region(
+    error: WrongPassword, cluster: Path | None, at: list[str] | None, password: str | None
+) -> WrongPassword:
+    """The error of a command, with every region of the cluster file that refuses the password.
+
+    A command ends at the first one. With ``--at``, `find` has asked all.
+    """
+    if at:
+        return error
+    places = read_cluster(cluster_path(cluster)).places
+    with ThreadPoolExecutor(max_workers=len(places)) as pool:
+        found = list(pool.map(lambda place: _refusal(place, password), places))
+    refused = [one for one in found if one is not None]
+    return WrongPassword.of_all(refused) if refused else error
+
+
+def _refusal(place: RegionAddress, password: str | None) -> WrongPassword | None:
+    """The error of a region that refuses the password; None of one that takes it or is silent."""
+    try:
+        with place.client(password) as client:
+            client.ping()
+    except WrongPassword as error:
+        return error
+    except CliError:
+        return None
+    return None
+
+
 def takes_password(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds ``--password-file`` to a command, and passes it the password found as `password`.
 
-    The command has the parameters `cluster`, `at` and `password`.
+    The command has the parameters `cluster`, `at` and `password`. If a region refuses the password,
+    the error names every region that does.
     """
 
     def run(**options: Any) -> Any:
@@ -97,6 +131,9 @@ def takes_password(command: Callable[..., Any]) -> Callable[..., Any]:
         options["password"] = find_password(
             options["password"], file, os.environ, options["cluster"], options["at"]
         )
-        return command(**options)
+        try:
+            return command(**options)
+        except WrongPassword as error:
+            raise _of_every_region(error, **_asked(options)) from None
 
     return as_command(run, command, [*own_options(command), option("password_file", _FileOption)])

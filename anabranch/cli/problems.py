@@ -69,7 +69,7 @@ def _own_problems(region: RegionFacts, regions: list[RegionFacts]) -> list[str]:
     if region.divergence:
         found.append(
             f"{name} reports divergence: equal vectors, unequal digests;"
-            " `anabranch diff` shows where"
+            " `anabranch diff` shows where, `anabranch repair --from` rebuilds one from the other"
         )
     if region.state == "failed":
         reason = region.info.get("crdt_commit_error", "")

@@ -10,6 +10,7 @@ import typer
 from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, find, require_regions
 from anabranch.cli.errors import CliError, UsageError
 from anabranch.cli.interrupting import end_as_after_ctrl_c
+from anabranch.cli.printing import JsonOption
 from anabranch.cli.simulate import SvgKeyOption, SvgTimeOption, need_simulator, need_svg
 
 PathsArgument = Annotated[
@@ -49,6 +50,7 @@ def run(
     svg: SvgFilesOption = None,
     svg_key: SvgKeyOption = None,
     svg_time: SvgTimeOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Run scenario files in the simulator, and show each reply that differs from the expected one.
 
@@ -76,13 +78,13 @@ def run(
         if not at:
             require_regions(places, password)
         addresses = [place.resp for place in places]
-        raise typer.Exit(scenario.main(files, addresses, live, password))
+        raise typer.Exit(scenario.main(files, addresses, live, password, as_json=json))
     need_simulator()
-    raise typer.Exit(_simulated(files, svg, svg_key, svg_time))
+    raise typer.Exit(_simulated(files, svg, svg_key, svg_time, json))
 
 
 def _simulated(
-    files: list[str], svg: Optional[Path], key: Optional[str], time: Optional[str]
+    files: list[str], svg: Optional[Path], key: Optional[str], time: Optional[str], as_json: bool
 ) -> int:
     """Runs files in the simulator, and draws them if that is asked for; returns the exit code."""
     from anabranch.sim import scenario
@@ -94,6 +96,6 @@ def _simulated(
     except DrawingError as error:
         raise UsageError(str(error)) from error
     try:
-        return scenario.main(files, drawing=drawing)
+        return scenario.main(files, drawing=drawing, as_json=as_json)
     except DrawingError as error:
         raise CliError(str(error)) from error

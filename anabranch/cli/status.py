@@ -6,18 +6,16 @@ wide for the terminal becomes a list with a line for each value.
 
 from __future__ import annotations
 
-import json as json_format
 import sys
 from typing import Any
 
-import typer
-
 from anabranch.answers import members_of
 from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, find
-from anabranch.cli.errors import CliError, WrongPassword
+from anabranch.cli.errors import CliError, ProblemsTold, WrongPassword
 from anabranch.cli.facts import RegionFacts, ask_all, lack
+from anabranch.cli.printing import JsonOption, print_json
 from anabranch.cli.problems import problems, unasked
-from anabranch.cli.terminal import seconds, table, width
+from anabranch.cli.terminal import seconds, table, width, wrapped
 from anabranch.plural import counted
 
 _DIGEST_DIGITS = 12
@@ -168,7 +166,7 @@ def _link_as_json(region: RegionFacts, name: str, regions: list[RegionFacts]) ->
 
 
 def status(
-    json: bool = typer.Option(False, "--json", help="Print JSON, for programs."),
+    json: JsonOption = False,
     cluster: ClusterOption = None,
     at: AtOption = None,
     password: PasswordOption = None,
@@ -197,14 +195,16 @@ def status(
             for name in not_asked
         ]
     if json:
-        print(json_format.dumps(as_json(regions, wrong, not_asked), indent=2))
+        print_json(as_json(regions, wrong, not_asked))
     else:
         print("\n".join(report(regions, width())))
         if at and not_asked:
-            print(f"\nnot asked: {', '.join(not_asked)}; give their addresses with --at, too")
+            told = f"not asked: {', '.join(not_asked)}; give their addresses with --at, too"
+            print("\n".join(["", *wrapped([told], width())]))
     sys.stdout.flush()
     if wrong:
-        raise CliError("\n  ".join([f"{counted(len(wrong), 'problem')}:", *wrong]))
+        kind = ProblemsTold if json else CliError
+        raise kind("\n  ".join([f"{counted(len(wrong), 'problem')}:", *wrong]))
     if not json and len(regions) > 1:
         answering = [region for region in regions if not region.error]
         equal = len({region.digest for region in answering}) == 1

@@ -6,7 +6,7 @@ import shutil
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -14,11 +14,24 @@ from anabranch.answers import links_of
 from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, RegionAddress, find
 from anabranch.cli.errors import CliError
 from anabranch.cli.interrupting import Interruption
+from anabranch.cli.printing import print_json
 from anabranch.cli.terminal import coloured, harmless, seconds, table
 from anabranch.plural import counted
 
 # A region that does not answer in this time is shown as unreachable.
 _PATIENCE_S: Final = 2.0
+# Names in JSON → fields of INFO, in the order of the columns.
+_RATES: Final = {
+    "commands": "total_commands_processed",
+    "new_effects": "crdt_effects_issued",
+    "received_effects": "crdt_effects_merged",
+}
+_FIGURES: Final = {
+    "entries": "crdt_entries",
+    "pending": "crdt_pending_entries",
+    "clients": "connected_clients",
+    "memory_bytes": "used_memory_rss",
+}
 _UNITS: Final = ("", "k", "M", "G", "T")
 
 
@@ -78,13 +91,15 @@ def short(number: float) -> str:
     return f"{size:.1f}{unit}" if unit and size < 99.95 else f"{size:.0f}{unit}"
 
 
+def grown(before: Sample, after: Sample, field: str) -> float:
+    """The growth of a counter per second. A region that was started again counts from 0."""
+    count = max(after.number(field) - before.number(field), 0)
+    return count / max(after.at_s - before.at_s, 0.001)
+
+
 def rate(before: Sample, after: Sample, field: str) -> str:
     """The growth of a counter per second; empty if the region did not answer both times."""
-    if before.error or after.error:
-        return ""
-    # A region that was started again counts from 0.
-    grown = max(after.number(field) - before.number(field), 0)
-    return short(grown / max(after.at_s - before.at_s, 0.001))
+    return "" if before.error or after.error else short(grown(before, after, field))
 
 
 def screen(before: list[Sample], after: list[Sample], width: int | None) -> list[str]:
@@ -96,18 +111,8 @@ def screen(before: list[Sample], after: list[Sample], width: int | None) -> list
         [
             new.place.name,
             new.state,
-            rate(old, new, "total_commands_processed"),
-            rate(old, new, "crdt_effects_issued"),
-            rate(old, new, "crdt_effects_merged"),
-            *(
-                "" if new.error else short(new.number(field))
-                for field in (
-                    "crdt_entries",
-                    "crdt_pending_entries",
-                    "connected_clients",
-                    "used_memory_rss",
-                )
-            ),
+            *(rate(old, new, field) for field in _RATES.values()),
+            *("" if new.error else short(new.number(field)) for field in _FIGURES.values()),
         ]
         for old, new in zip(before, after, strict=True)
     ]
@@ -135,8 +140,34 @@ def _links(samples: list[Sample]) -> list[list[str]]:
     ]
 
 
+def _as_json(before: list[Sample], after: list[Sample]) -> dict[str, Any]:
+    """One look for programs. Rates are per second; null where the region did not answer."""
+    return {
+        "regions": [
+            {
+                "name": new.place.name,
+                "state": new.state,
+                "rates": {
+                    name: None if old.error or new.error else grown(old, new, field)
+                    for name, field in _RATES.items()
+                },
+                "figures": {
+                    name: None if new.error else new.number(field)
+                    for name, field in _FIGURES.items()
+                },
+                "links": new.links(),
+            }
+            for old, new in zip(before, after, strict=True)
+        ],
+        "problems": [new.error for new in after if new.error],
+    }
+
+
 def top(
     once: bool = typer.Option(False, "--once", help="Print one screen and end, for pipes."),
+    json: Annotated[
+        bool, typer.Option("--json", help="Print one look as JSON, for programs, and end.")
+    ] = False,
     interval: float = typer.Option(
         1.0, "--interval", min=0.1, max=3600, help="Seconds between two looks."
     ),
@@ -158,6 +189,10 @@ def top(
     if all(one.error for one in before):
         raise CliError("\n  ".join(["no region answers:", *(one.error for one in before)]))
     # A terminal that cannot move the cursor shows nothing of a live screen.
+    if json:
+        time.sleep(interval)
+        print_json(_as_json(before, sample_all(places, password)))
+        return
     if once or not sys.stdout.isatty() or coloured().is_dumb_terminal:
         time.sleep(interval)
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None

@@ -5,7 +5,6 @@ This module carries the questions; `study.whatif` asks them and draws the conclu
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -23,10 +22,11 @@ from anabranch.cli.addresses import (
 )
 from anabranch.cli.client import RegionClient
 from anabranch.cli.errors import CliError, Unreachable, UsageError
-from anabranch.cli.explain import JsonOption
+from anabranch.cli.forks import Fork, forks_of, told
 from anabranch.cli.lost import lost_regions
+from anabranch.cli.printing import JsonOption, print_json
 from anabranch.cli.terminal import width, wrapped
-from anabranch.study.whatif.answer import answer
+from anabranch.study.whatif.answer import Answer, answer
 from anabranch.study.whatif.as_json import as_json as json_of
 from anabranch.study.whatif.asking import Bounds, Words, survey
 from anabranch.study.whatif.sentences import AnswerText
@@ -47,17 +47,19 @@ class _Regions:
         self.names: Final[dict[int, str]] = {
             place.region_id: place.name for place in places if place.region_id
         }
-        failed: list[str] = []
+        self.forks: Final[list[Fork]] = []
+        self.silent: Final[list[str]] = []
         for place in places:
             client = place.client(password)
             try:
                 facts = client.info("crdt")
                 self.clients[int(facts["crdt_region_id"])] = stack.enter_context(client)
                 self.names.update(client.members())
+                self.forks.extend(forks_of(client, facts["crdt_region_name"]))
             except Unreachable as error:
-                failed.append(str(error))
+                self.silent.append(str(error))
         if not self.clients:
-            raise CliError("\n  ".join(["no region answers:", *failed]))
+            raise CliError("\n  ".join(["no region answers:", *self.silent]))
 
     def ask(self, region: int, commands: Sequence[Words]) -> list[Any]:
         """The reply of a region to each command."""
@@ -95,7 +97,8 @@ def region_lost(
 
     Entries, removals, groups, deadlines and idempotent pairs that it alone has would be lost, and
     so would acknowledgements that it has not announced. Clients that fail over would be delivered
-    entries again. Nothing is changed: the regions are only asked.
+    entries again. Nothing is changed: the regions are only asked. The answer begins with the forks,
+    if there are any: there, counters do not compare, and the answer may tell too little.
     """
     places = find(cluster, at, password, some_down=True)
     with ExitStack() as stack:
@@ -123,10 +126,19 @@ def region_lost(
             regions.ask, lost, lost in regions.clients, others, Bounds(keys=keys), _progress
         )
         found_out = answer(found, targets, regions.names, listed)
+    _show(found_out, regions, as_json)
+
+
+def _show(found_out: Answer, regions: _Regions, as_json: bool) -> None:
+    """Prints the answer, after the forks that keep counters from being compared."""
+    problems = told(regions.forks, "more may be lost than this says")
     if as_json:
-        print(json.dumps(json_of(found_out), indent=2))
+        facts = json_of(found_out)
+        facts["forks"] = [fork.as_json() for fork in regions.forks]
+        facts["problems"] = [*problems, *regions.silent]
+        print_json(facts)
     else:
-        print("\n".join(wrapped(AnswerText(found_out).lines(), width())))
+        print("\n".join(wrapped([*problems, *AnswerText(found_out).lines()], width())))
 
 
 def _id_of(regions: _Regions, name: str) -> int:

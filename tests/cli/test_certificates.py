@@ -26,7 +26,7 @@ def made(tmp_path: Path) -> Path:
 
 
 def test_certificates_are_made_shown_and_renewed(made: Path) -> None:
-    (shown,) = json.loads(cert(made, "show", "certs/us.pem", "--json"))
+    (shown,) = json.loads(cert(made, "show", "certs/us.pem", "--json"))["certificates"]
     assert shown["names"] == ["us.c.anabranch"] and shown["for"] == "CN=us"
     assert 88 <= shown["days_left"] <= 90 and not shown["is_authority"]
     assert f"serial     {shown['serial']}" in cert(made, "show", "certs/us.pem")
@@ -35,7 +35,7 @@ def test_certificates_are_made_shown_and_renewed(made: Path) -> None:
     assert (made / "certs").stat().st_mode & 0o777 == 0o700
     key = (made / "certs" / "us-key.pem").read_bytes()
     assert cert(made, "renew", "certs", "us", "--days", "5").startswith("certs/us.pem: until ")
-    (renewed,) = json.loads(cert(made, "show", "certs/us.pem", "--json"))
+    (renewed,) = json.loads(cert(made, "show", "certs/us.pem", "--json"))["certificates"]
     assert renewed["names"] == shown["names"] and renewed["serial"] != shown["serial"]
     assert renewed["days_left"] == 4 and (made / "certs" / "us-key.pem").read_bytes() != key
     cert(made, "create-ca", "certs", "--clients")

@@ -89,6 +89,7 @@ def test_no_help_names_a_type_of_python() -> None:
     for name, command in commands(get_command(application())):
         if not hasattr(command, "commands") and name != "anabranch bench":
             text = command.get_help(command.make_context(name, [], resilient_parsing=True))
+            assert "<=" not in text and ">=" not in text, (name, text)
             shown = [line for line in text.splitlines() if " <" in line]
             assert not shown or all("< FILE" in line for line in shown), (name, shown)
 

@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from anabranch import build
+from anabranch.cli import data as cli_data
 from anabranch.cli.errors import CliError
 from anabranch.cli.main import application
 from anabranch.region.engine.errors import Damaged
@@ -22,6 +23,7 @@ from anabranch.region.engine.lifecycle import RECOVERY
 from anabranch.region.live import inspection
 from anabranch.region.live.data_files import MARK_NAME
 from anabranch.region.live.database import FILE_NAME
+from anabranch.region.live.inspection import Inspection, inspect
 from anabranch.region.storage import schema
 from tests.storage.test_data_files import run_once
 from tests.support.cluster import child_env
@@ -122,6 +124,27 @@ def test_json_of_a_check(data: Path) -> None:
     flip_in(data / FILE_NAME, b"CREATE TABLE")
     damaged = anabranch("check", data, "--json")
     assert damaged.exit_code == 1 and json.loads(damaged.output)["problems"]
+    repaired = json.loads(anabranch("repair", data, "--yes", "--json").output)
+    assert repaired["waits_for_start"] and Path(repaired["moved_to"]).is_dir()
+    assert repaired["problems"] == json.loads(damaged.output)["problems"]
+
+
+def test_gaps_of_the_log_are_problems_in_json_too(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The JSON left them out, and `check --json` ended with 0."""
+
+    def with_gap(directory: Path) -> Inspection:
+        found = asyncio.run(inspect(directory))
+        found.gaps.append("the effects 4 to 6 of us before row 9 of the log are in no row")
+        return found
+
+    monkeypatch.setattr(cli_data, "run_inspect", with_gap)
+    told = anabranch("check", data, "--json")
+    assert told.exit_code == 1
+    assert json.loads(told.output)["problems"] == [
+        "the effects 4 to 6 of us before row 9 of the log are in no row"
+    ]
 
 
 def test_a_region_that_is_damaged_does_not_start(data: Path) -> None:
@@ -158,6 +181,8 @@ def test_a_backup_is_made_checked_and_restored(data: Path, tmp_path: Path) -> No
     assert f"{data} holds the data of us, not of eu" in message_of(other)
     assert isinstance(other.exception, CliError)
     assert other.exception.exit_code == 2 and not (tmp_path / "eu.backup").exists()
+    again = json.loads(anabranch("restore", file, "--data", tmp_path / "3", "--json").output)
+    assert (again["directory"], again["region"]) == (str(tmp_path / "3"), "us")
     result = anabranch("restore", file, "--data", elsewhere)
     assert result.exit_code == 0 and "recovers from the other regions" in result.output
     for moved in (True, False):
@@ -280,6 +305,10 @@ def salvage_of(directory: Path) -> list[tuple[object, ...]]:
         return database.execute("SELECT position, origin, last, body FROM salvage").fetchall()
 
 
+def _yes(command: str) -> list[str]:
+    return ["--yes"] if command == "repair" else []
+
+
 def test_a_repaired_directory_waits_for_its_start(data: Path) -> None:
     """It was called damaged, because the mark of the damaged file lay after the end of its log."""
     damaged_in_a_key(data)
@@ -288,6 +317,8 @@ def test_a_repaired_directory_waits_for_its_start(data: Path) -> None:
     blocks = len([row for row in kept if row[3]])
     assert f"{blocks} sound block" in first and "up to 3;" in first
     for command in ("check", "repair"):
+        told = json.loads(anabranch(command, data, "--json", *_yes(command)).output)
+        assert told["waits_for_start"] and told["problems"] == []
         result = anabranch(command, data)
         assert result.exit_code == 0, result.output
         assert f"was repaired and waits for its start: {blocks} block" in result.output

@@ -9,7 +9,7 @@ import pytest
 from anabranch.cli import export, members
 from anabranch.cli.addresses import RegionAddress
 from anabranch.cli.client import PeerFacts, RegionClient
-from anabranch.cli.errors import CliError
+from anabranch.cli.errors import CliError, Unreachable
 from anabranch.cli.lost import lost_regions
 
 US, EU, AP = 1, 2, 3
@@ -25,6 +25,9 @@ class FakeRegion:
         self._calls_lost = calls_lost
         self._called_by = called_by
         self._eu = eu
+        self.is_down = False
+        self.forked_with: tuple[int, ...] = ()
+        self.divergence = "0"
 
     def __enter__(self) -> FakeRegion:
         return self
@@ -33,16 +36,26 @@ class FakeRegion:
         pass
 
     def info(self, *section: str) -> dict[str, str]:
+        if self.is_down:
+            raise Unreachable(f"{self.region_id} does not answer")
         # A lost region whose disk fails has another state.
         return {
             "crdt_state": "failed",
             "crdt_called_lost_by": self._called_by,
             "crdt_region_id": str(self.region_id),
+            "crdt_divergence": self.divergence,
         }
 
     def peers(self) -> list[PeerFacts]:
         return [
-            PeerFacts({"region_id": one, "lost": one in self._calls_lost})
+            PeerFacts(
+                {
+                    "region_id": one,
+                    "name": str(one),
+                    "lost": one in self._calls_lost,
+                    "link": "forked" if one in self.forked_with else "up",
+                }
+            )
             for one in (US, EU, AP)
             if one != self.region_id
         ]
@@ -72,16 +85,23 @@ def test_what_a_lost_region_calls_lost_counts_for_nothing() -> None:
     assert lost(FakeRegion(EU, calls_lost=(US,), called_by="us"), FakeRegion(US)) == {EU}
 
 
-def held(monkeypatch: pytest.MonkeyPatch, others: list[FakeRegion]) -> int:
-    """What `export` takes as held by these regions, of the effects of eu."""
-    by_name = {str(one.region_id): one for one in others}
+def places(monkeypatch: pytest.MonkeyPatch, regions: list[FakeRegion]) -> list[RegionAddress]:
+    """The addresses at which these regions answer. A region has its id as its name."""
+    by_id = {one.region_id: one for one in regions}
 
     def client(place: RegionAddress, password: Any) -> FakeRegion:
-        return by_name[place.name]
+        return by_id[place.region_id]
 
     monkeypatch.setattr(RegionAddress, "client", client)
-    places = [RegionAddress(name, one.region_id, "") for name, one in by_name.items()]
-    return export._held_by_others(RegionAddress("eu", EU, ""), places, None)
+    return [RegionAddress(str(one), one, "") for one in by_id]
+
+
+def held(monkeypatch: pytest.MonkeyPatch, others: list[FakeRegion]) -> int:
+    """What `export` takes as held by these regions, of the effects of eu."""
+    eu, *its_others = places(monkeypatch, [FakeRegion(EU), *others])
+    wanted = export._wanted(eu, its_others, None)
+    assert not wanted.compared
+    return wanted.held
 
 
 def test_regions_that_were_lost_together_do_not_vouch_for_each_other(
@@ -93,3 +113,24 @@ def test_regions_that_were_lost_together_do_not_vouch_for_each_other(
     assert held(monkeypatch, [FakeRegion(US, calls_lost=(EU,), eu=3), FakeRegion(AP, eu=5)]) == 5
     with pytest.raises(CliError, match="all other regions were said to be lost, too"):
         held(monkeypatch, [ap])
+
+
+def test_a_lost_region_need_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`export` once asked for an answer of every other region, a lost one included."""
+    us, ap = FakeRegion(US, calls_lost=(AP,), eu=3), FakeRegion(AP, eu=5)
+    ap.is_down = True
+    assert held(monkeypatch, [us, ap]) == held(monkeypatch, [ap, us]) == 3
+    with pytest.raises(CliError, match="3 does not answer; without it, entries that 3 holds"):
+        held(monkeypatch, [FakeRegion(US, eu=3), ap])
+
+
+def test_a_lost_region_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where entries were compared, those that a lost region holds were once left out."""
+    eu, us, ap = FakeRegion(EU), FakeRegion(US, calls_lost=(AP,)), FakeRegion(AP)
+    at_eu, *others = places(monkeypatch, [eu, us, ap])
+    eu.forked_with = (US,)
+    wanted = export._wanted(at_eu, others, None)
+    assert [one.region_id for one in wanted.compared] == [US] and not wanted.all_origins
+    ap.is_down, eu.forked_with, us.divergence = True, (), "2"
+    wanted = export._wanted(at_eu, others, None)
+    assert [one.region_id for one in wanted.compared] == [US] and wanted.all_origins

@@ -5,6 +5,7 @@ eu is stopped while us starts, so that patience ends before any peer can say wha
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import socket
@@ -27,8 +28,8 @@ pytestmark = pytest.mark.live
 SETTINGS = {"appendfsync": "always", "crdt-start-patience-ms": "200"}
 
 
-def command(*words: object) -> None:
-    done = subprocess.run(
+def run(*words: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         [*build.command(), *map(str, words)],
         env=build.environment(),
         capture_output=True,
@@ -36,6 +37,10 @@ def command(*words: object) -> None:
         timeout=60,
         check=False,
     )
+
+
+def command(*words: object) -> None:
+    done = run(*words)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -135,7 +140,30 @@ def test_a_fork_is_refused(behind: LiveCluster, tmp_path: Path) -> None:
     assert {name: entries(behind, name) for name in ("us", "eu")} == before
     assert before["us"][11] != before["eu"][11]
     assert info(behind, "us")["crdt_forks"] > 0 and info(behind, "eu")["crdt_forks"] > 0
+    _tell_of_forks(behind)
     _mend(behind, tmp_path, before["us"])
+
+
+def _tell_of_forks(cluster: LiveCluster) -> None:
+    """`explain`, `whatif` and `diff` say that counters do not compare, and where to read on.
+
+    They compared counters, and told falsehoods: `diff`, that eu had removed entries of us which it
+    had never held, and nothing of those that had another one under their dot.
+    """
+    words = [word for one in cluster.regions.values() for word in ("--at", one.address)]
+    for line in (["explain", "us", "k"], ["whatif", "region-lost", "us"], ["diff", "us", "eu"]):
+        done = run(*line, *words)
+        assert done.returncode == (line[0] == "diff"), done.stderr
+        first = done.stdout.split("\n")[0]
+        assert first.startswith("eu and us are forked: ") and done.stdout.count("forked:") == 1
+        assert "counters do not compare" in first and "docs/operations-repair.md#a-fork" in first
+        assert "has applied a removal" not in done.stdout and "lacks effects" not in done.stdout
+        found = json.loads(run(*line, *words, "--json").stdout)
+        told = {(fork["region"], fork["peer"]) for fork in found["forks"]}
+        assert told == {("us", "eu"), ("eu", "us")} and found["problems"][0] == first
+    (key,) = found["keys"]
+    assert len(key["entries"]) + key["more_entries"] == 25 + 20
+    assert {one["why"] for one in key["entries"]} == {"the two histories are forked"}
 
 
 def _mend(cluster: LiveCluster, tmp_path: Path, lost: dict[int, Any]) -> None:

@@ -488,14 +488,11 @@ def test_a_cluster_with_a_password(tmp_path: Path) -> None:
         asked_eu = (
             f" and eu at 127.0.0.1:{one.ports['eu']} refuse this password: give the right one"
         )
-        for arguments, told in (
-            (["status"], asked_eu),
-            (["explain", "us", "s"], " refuses this password: give the right one"),
-        ):
+        for arguments in (["status"], ["explain", "us", "s"]):
             refused = one.anabranch(*arguments, "--password", "wrong")
             assert refused.returncode == 1 and refused.stdout == ""
             assert refused.stderr.count("\n") == 1 and "us at 127.0.0.1:" in refused.stderr
-            assert told in refused.stderr
+            assert asked_eu in refused.stderr
     finally:
         end(one.process, 40)
 

@@ -125,7 +125,7 @@ class FakeSide:
         self._later = list(later)
 
     def log(self, key: bytes, region_id: int) -> Any:
-        return iter(self._log)
+        return (diff.Entry(counter, one, one.encode()) for counter, one in self._log)
 
     def looks_again(self) -> bool:
         former = self.vector
@@ -156,6 +156,16 @@ def test_diff_says_why_an_entry_is_on_one_side_only() -> None:
     (first, *_) = diff.compare_logs(cast(diff.Side, us), cast(diff.Side, twin), b"s", 1)
     assert "divergence" in first.why({}, False)
     assert first.why({}, True) == "the regions have changed while they were compared"
+    other = FakeSide("eu", {1: 5}, [(2, "2-1001")])
+    others = list(diff.compare_logs(cast(diff.Side, twin), cast(diff.Side, other), b"s", 1))
+    assert [one.entry_id for one in others] == ["2-1001"]
+    others = list(diff.compare_logs(cast(diff.Side, us), cast(diff.Side, other), b"s", 1))
+    assert [(one.dot, one.entry_id, one.has_twin) for one in others[1:3]] == [
+        ((1, 2), "2-1", True),
+        ((1, 2), "2-1001", True),
+    ]
+    assert "another entry under this dot" in others[1].why({}, False)
+    assert others[1].why({}, False, is_forked=True) == "the two histories are forked"
     told = FakeSide("eu", {1: 4}, [], lost=[1])
     *_, last = diff.compare_logs(cast(diff.Side, us), cast(diff.Side, told), b"s", 1)
     assert last.why({1: "us"}, False) == (

@@ -200,6 +200,7 @@ class FakeEngine:
         # What it asks the others, as a start does; None: it serves.
         self.question: Optional[StartQuestion] = None
         self.holds_all_own = False
+        self.rebuilds_from = 0
         self.clock_ms = 0
         # -- what sync told it
         self.lives: dict[int, int] = {}

@@ -36,6 +36,8 @@ class DiskState:
         self.lost: list[int] = []
         # The database holds salvaged blocks that the recovery has not dealt with yet (S13.7).
         self.has_salvage = False
+        # The member whose snapshot a rebuilt region joins before anything else; 0: none, or it has.
+        self.rebuild_from = 0
         # Meta rows that the next commit stores: life, recovery, lost members, the floor of IDs.
         self.meta_changes: dict[str, bytes] = {}
         # The newest complete checkpoint reflects all rows up to this position.
@@ -46,6 +48,10 @@ class DiskState:
     def note_salvage(self, is_there: bool) -> None:
         """Notes whether the database holds salvaged blocks that are not dealt with."""
         self.has_salvage = is_there
+
+    def note_rebuild(self, source: int) -> None:
+        """Notes the member whose snapshot is to be joined first; 0: none any more."""
+        self.rebuild_from = source
 
     def begin(self, commit: Commit) -> None:
         """Notes the commit that is now written, and adds the meta rows to it."""

@@ -185,5 +185,7 @@ def join_snapshot(state: EngineState, other: Keyspace, chunks: list[bytes], sour
     state.journal.cut_block()
     join(state.keyspace, other, state.clock.now_ms)
     state.journal.push_snapshot(source, chunks, other.vector)
+    if source == state.disk.rebuild_from:
+        state.end_rebuild()
     state.schedule.note_unsaved(state.clock.steady_ms)
     state.replication.snapshots_joined += 1

@@ -80,6 +80,11 @@ class PeerCalls:
         if keyspace.digest() != digest:
             self.state.replication.divergences += 1
 
+    @property
+    def rebuilds_from(self) -> int:
+        """The peer whose snapshot is joined before anything else is merged; 0: none (S13.7)."""
+        return self.state.rebuilds_from
+
     # -- blocks
 
     def merge(self, blocks: list[Block], source: int, now_ms: int) -> None:

@@ -21,10 +21,13 @@ class SalvageCalls:
     def is_wanted(self) -> bool:
         """Whether the salvage on disk is to be merged now.
 
-        It waits while commits fail or are slow, so that too many bytes wait for the disk (S14).
+        It waits while commits fail or are slow, so that too many bytes wait for the disk (S14), and
+        until the snapshot is joined from which the region is rebuilt.
         """
         state = self.state
         if not state.disk.has_salvage or state.lifecycle.state not in (RECOVERY, LOST):
+            return False
+        if state.rebuilds_from:
             return False
         return state.journal.pending_bytes() <= state.cached.uncommitted_max_bytes
 

@@ -16,7 +16,7 @@ from anabranch.region.engine.commit_schedule import CommitSchedule
 from anabranch.region.engine.contents import Contents
 from anabranch.region.engine.disk import DiskState
 from anabranch.region.engine.journal import Journal
-from anabranch.region.engine.lifecycle import SERVING, STARTING, Lifecycle
+from anabranch.region.engine.lifecycle import RECOVERY, SERVING, STARTING, Lifecycle
 from anabranch.region.engine.members import Members
 from anabranch.region.engine.outbox import Outbox
 from anabranch.region.engine.peers import Peers
@@ -259,6 +259,23 @@ class EngineState:
         """Stores who calls this region lost (S13.8)."""
         by = sorted(self.lifecycle.lost_words.by)
         self.store_meta("called_lost", ",".join(map(str, by)).encode())
+
+    @property
+    def rebuilds_from(self) -> int:
+        """The member whose snapshot this region joins before it merges anything (S13.7); 0: none.
+
+        `anabranch repair --from` names it. A member that is lost gives nothing any more.
+        """
+        source = self.disk.rebuild_from
+        if not source or self.lifecycle.state != RECOVERY or self.members.by_id[source].lost:
+            return 0
+        return source
+
+    def end_rebuild(self) -> None:
+        """The snapshot that a rebuilt region waited for is joined, or not needed any more."""
+        if self.disk.rebuild_from:
+            self.disk.note_rebuild(0)
+            self.store_meta("rebuild_from", b"0")
 
     def store_meta(self, name: str, value: bytes) -> None:
         """Stores a meta row with a commit of its own, so that a reply can wait for it."""

@@ -125,6 +125,7 @@ class Steps:
         self._was_serving = serving
         if not serving:
             return
+        state.end_rebuild()
         if lifecycle.note_served():
             state.store_meta("never_served", b"0")
         if lifecycle.ended_by_patience(state.members.others()):

@@ -38,7 +38,7 @@ _FINDINGS_MAX: Final = 20
 # Steps of SQLite's machine between two words about the progress of a copy.
 _STEPS_BETWEEN: Final = 500
 # Meta rows that a rebuilt region keeps beside its identity (S13.8).
-_KEPT_ROWS: Final = ("lost", "called_lost", "lost_at", "id_floor", "patience")
+_KEPT_ROWS: Final = ("lost", "called_lost", "lost_at", "id_floor", "patience", "rebuild_from")
 # The new database, until the damaged one is moved.
 _REBUILT_NAME: Final = "rebuilt.sqlite"
 
@@ -230,26 +230,30 @@ async def restore(file: Path, directory: Path) -> Inspection:
     return inspection
 
 
-def set_aside(directory: Path) -> tuple[Path, Optional[Salvaged]]:
+def set_aside(directory: Path, source: int = 0) -> tuple[Path, Optional[Salvaged]]:
     """Moves a damaged database away, so that the next start rebuilds the region from the others.
+
+    `source` above 0: the database is sound, and holds another state than the member with this id,
+    whose snapshot the next start takes before anything else.
 
     A new database keeps the identity of the region, which members are lost, and the salvage of the
     effect log (`region.storage.salvage`), as far as these are sound. Without the identity there is
     no new database, and the mark, which stays or is made, makes the next start a recovery.
-    Returns the directory that holds the damaged files now, and the figures of the salvage.
+    Returns the directory that holds the former files now, and the figures of the salvage.
 
     Raises:
         StorageError: The files cannot be moved.
     """
     path = directory / FILE_NAME
     try:
-        aside = Path(tempfile.mkdtemp(prefix="damaged-", dir=directory))
+        prefix = "replaced-" if source else "damaged-"
+        aside = Path(tempfile.mkdtemp(prefix=prefix, dir=directory))
         files = DataFiles(path)
         files.write_mark(max(files.read_mark(), 1))
         files.close()
         rebuilt = aside / _REBUILT_NAME
         # An end before the files are moved leaves them as they were.
-        salvaged = _rebuild(path, rebuilt)
+        salvaged = _rebuild(path, rebuilt, source)
         for file in directory.glob(f"{FILE_NAME}*"):
             file.rename(aside / file.name)
         if salvaged is not None:
@@ -261,7 +265,7 @@ def set_aside(directory: Path) -> tuple[Path, Optional[Salvaged]]:
     return aside, salvaged
 
 
-def _rebuild(damaged: Path, target: Path) -> Optional[Salvaged]:
+def _rebuild(damaged: Path, target: Path, source_id: int) -> Optional[Salvaged]:
     """Makes the new database; None without it if the identity of the region is damaged."""
     kept = _sound_meta(damaged)
     if not set(IDENTITY_ROWS) <= kept.keys() or not kept["region_id"].isdigit():
@@ -273,6 +277,8 @@ def _rebuild(damaged: Path, target: Path) -> Optional[Salvaged]:
             if name in kept:
                 database.execute(*schema.meta(name, kept[name]))
         database.execute(*schema.meta("restored", b"1"))
+        if source_id:
+            database.execute(*schema.meta("rebuild_from", b"%d" % source_id))
         with closing(sqlite3.connect(read_only_uri(damaged), uri=True)) as source:
             return DamagedLog(source, int(kept["region_id"])).copy_to(database)
 

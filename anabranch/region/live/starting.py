@@ -210,7 +210,9 @@ def _restored_because(config: RegionConfig, database: Database, stored: loading.
     if stored.number("restored"):
         # A backup has a life, and a database that was rebuilt has none (`inspection`).
         if not stored.number("life"):
-            return "it was rebuilt with `anabranch repair`"
+            source = _rebuild_from(stored, list(config.members.values()))
+            names = [name for name, its in config.members.items() if its == source]
+            return "it was rebuilt with `anabranch repair`" + "".join(f" from {n}" for n in names)
         return "its files were put back with `anabranch restore`"
     missing = missing_commits(database.wal_damage, stored.position, database.mark())
     if missing:
@@ -228,6 +230,12 @@ def _restored_because(config: RegionConfig, database: Database, stored: loading.
             " old; if the region was stopped and its files moved, --moved says so"
         )
     return ""
+
+
+def _rebuild_from(stored: loading.Stored, region_ids: list[int]) -> int:
+    """The member that `anabranch repair --from` named; 0 without one."""
+    source = stored.number("rebuild_from")
+    return source if source in region_ids else 0
 
 
 async def start(
@@ -268,6 +276,7 @@ async def start(
         StableTime(*map(stored.number, ("id_floor", "patience", "lost_at", "clock_reset_at"))),
     )
     state.lifecycle.call_lost(_called_lost_by(meta))
+    state.disk.note_rebuild(_rebuild_from(stored, region_ids))
     state.disk.note_salvage(begun.recovery > 0 and await database.has_salvage())
     engine = make_engine(state)
     engine.disk.checkpointed(stored.replay_from)

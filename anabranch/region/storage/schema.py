@@ -80,6 +80,7 @@ STATE_ROWS: Final = (
     "life",
     "recovery",
     "restored",
+    "rebuild_from",
     "file",
     "lost",
     "called_lost",

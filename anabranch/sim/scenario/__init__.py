@@ -34,15 +34,16 @@ Reading order:
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from anabranch.plural import counted
 
 if TYPE_CHECKING:
-    from anabranch.sim.scenario.running import Drawing
+    from anabranch.sim.scenario.running import Drawing, Outcome
 
 
 def main(
@@ -51,6 +52,7 @@ def main(
     live: bool = False,
     password: str | None = None,
     drawing: Drawing | None = None,
+    as_json: bool = False,
 ) -> int:
     """Runs files and directories, prints each outcome, and returns an exit status: 0 if all passed.
 
@@ -59,17 +61,18 @@ def main(
     The scenarios run in virtual time; with `live`, on regions started for the purpose; with
     `addresses` (HOST:PORT of every region), on an existing, empty cluster, which may ask for the
     `password`. `drawing`: drawings of runs in virtual time; `DrawingError` if one cannot be made.
+    `as_json`: all outcomes are printed at the end, as one JSON document.
     """
     from anabranch.cluster.errors import ClusterError
-    from anabranch.sim.scenario.running import Outcome, run, run_virtually
+    from anabranch.sim.scenario.running import run, run_virtually
 
-    ran = 0
+    outcomes: list[Outcome] = []
     begun = time.monotonic()
 
     def report(outcome: Outcome) -> None:
-        nonlocal ran
-        ran += 1
-        print(outcome, flush=True)
+        outcomes.append(outcome)
+        if not as_json:
+            print(outcome, flush=True)
 
     try:
         failed = (
@@ -78,7 +81,31 @@ def main(
             else run_virtually(paths, report, drawing)
         )
     except ClusterError as error:
-        print(f"scenarios cannot run: {error}", file=sys.stderr)
+        problem = f"scenarios cannot run: {error}"
+        if as_json:
+            print(json.dumps(_as_json(outcomes, [problem]), indent=2))
+        print(problem, file=sys.stderr)
         return 1
-    print(f"{counted(ran, 'scenario')}, {failed} failed, {time.monotonic() - begun:.1f} s")
+    ran, duration_s = len(outcomes), time.monotonic() - begun
+    if as_json:
+        print(json.dumps(_as_json(outcomes, []), indent=2))
+    else:
+        print(f"{counted(ran, 'scenario')}, {failed} failed, {duration_s:.1f} s")
     return 1 if failed else 0
+
+
+def _as_json(outcomes: list[Outcome], problems: list[str]) -> dict[str, Any]:
+    """The outcomes for programs. `problems` come before the files that failed."""
+    return {
+        "scenarios": [
+            {
+                "file": one.path,
+                "title": one.title,
+                "passed": one.passed,
+                "duration_ms": one.duration_ms,
+                "mismatches": [str(mismatch) for mismatch in one.mismatches],
+            }
+            for one in outcomes
+        ],
+        "problems": [*problems, *(f"{one.path} failed" for one in outcomes if not one.passed)],
+    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Final
+from typing import Final, Optional
 
 from anabranch.crdt.errors import ChainForked, PeerError
 from anabranch.crdt.vector import includes
@@ -29,11 +29,18 @@ class Merging:
         # A join applied effects: headers at which other links stopped may be covered now.
         self._again = False
         self._turn = 0
+        # The peer whose snapshot comes before anything else; 0: none.
+        self._rebuilds_from = engine.peers.rebuilds_from
 
     # -- blocks
 
     def is_wanted(self) -> bool:
-        """Whether `merge_some` has work."""
+        """Whether `merge_some` has work.
+
+        A region that is rebuilt from a peer merges nothing before the snapshot of that peer.
+        """
+        if self._rebuilds_from:
+            return False
         return self._again or any(
             link.connection is not None
             and link.connection.receiver is not None
@@ -46,6 +53,8 @@ class Merging:
 
         Returns True when it merged blocks, so that the caller has to call it again.
         """
+        if self._rebuilds_from:
+            return False
         self._again = False
         links = list(self._connections.links.values())
         self._turn += 1
@@ -92,14 +101,29 @@ class Merging:
             self._connections.closed(
                 connection.number, "no further chunk of its snapshot came", now_ms
             )
-        peer = self._connections.puller.decide(self._engine.vector, steady_ms, patience_ms)
+        self._rebuilds_from = self._engine.peers.rebuilds_from
+        peer = self._to_rebuild_from(steady_ms)
+        why = "from which this region is rebuilt"
+        if not self._rebuilds_from:
+            peer = self._connections.puller.decide(self._engine.vector, steady_ms, patience_ms)
+            why = "whose log no longer reaches back"
         connection = self._connections.links[peer].connection if peer is not None else None
         if connection is not None and connection.receiver is not None:
             name = self._connections.name_of(connection.peer)
-            text = f"pulls a snapshot from {name}, whose log no longer reaches back"
+            text = f"pulls a snapshot from {name}, {why}"
             self._connections.tell(logging.INFO, "snapshot_begun", text, peer=name)
             self._snapshot_number += 1
             connection.receiver.ask_snapshot(self._snapshot_number)
+
+    def _to_rebuild_from(self, steady_ms: int) -> Optional[int]:
+        """The peer from which this region is rebuilt, if it is to be asked now (S13.7)."""
+        link = self._connections.links.get(self._rebuilds_from)
+        connection = link.connection if link is not None else None
+        receiver = connection.receiver if connection is not None else None
+        puller = self._connections.puller
+        if receiver is None or not receiver.open or puller.pulling is not None:
+            return None
+        return puller.ask(self._rebuilds_from, steady_ms)
 
     def join(self, connection: PeerConnection, staged: Staged, now_ms: int) -> None:
         """Joins a staged snapshot in one step (S11.2), unless this region holds all of it by now.
@@ -112,7 +136,8 @@ class Merging:
             same_place = self._engine.disk_vector.get(region_id) == staged.vector.get(region_id)
             if same_place and self._engine.disk_chains.get(region_id, chain) != chain:
                 raise ChainForked(f"the snapshot has a different history of region {region_id}")
-        if not includes(self._engine.vector, staged.vector):
+        is_source = connection.peer == self._rebuilds_from
+        if is_source or not includes(self._engine.vector, staged.vector):
             self._engine.peers.snapshots.join(staged.chunks, connection.peer, now_ms)
             self._connections.counts["snapshots_joined"] += 1
             self._engine.peers.want_commit()
@@ -121,6 +146,7 @@ class Merging:
             self._connections.tell(
                 logging.INFO, "snapshot_joined", text, peer=name, bytes=staged.bytes
             )
+            self._rebuilds_from = self._engine.peers.rebuilds_from
         self._connections.puller.joined(self._connections.steady.at(now_ms))
         self._engine.peers.snapshots.drop_read_ahead()
         self.merged_elsewhere()

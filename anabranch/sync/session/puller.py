@@ -101,7 +101,10 @@ class Puller:
         if not due or self.pulling is not None:
             return None
         # Round robin: the peer that was asked last comes last.
-        chosen = min(due, key=lambda peer: (peer <= self._last_asked, peer))
-        self._last_asked = self.pulling = chosen
+        return self.ask(min(due, key=lambda peer: (peer <= self._last_asked, peer)), now_ms)
+
+    def ask(self, peer: int, now_ms: int) -> int:
+        """Notes that this peer is asked for a snapshot now; returns the peer."""
+        self._last_asked = self.pulling = peer
         self._progress_ms = now_ms
-        return chosen
+        return peer
