@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from anabranch.bench.acceptance import damaged_files, malformed_peers, many_clients, stable_delay
+from anabranch.bench.acceptance import (
+    damaged_files,
+    malformed_peers,
+    many_clients,
+    out_of_memory,
+    stable_delay,
+)
 
 pytestmark = pytest.mark.live
+
+# Numbers of the first of the runs of `acceptance.out_of_memory`. The former code hung in 17.
+FIRST_RUNS = {"ulimit": 0, "allocation": 17}
 
 
 def test_stable_time_is_measured() -> None:
@@ -16,6 +25,12 @@ def test_stable_time_is_measured() -> None:
 @pytest.mark.parametrize("is_alone", [False, True], ids=["peers", "alone"])
 def test_damaged_files(is_alone: bool) -> None:
     assert damaged_files.try_all(4, 2, 1, is_alone, entries=300).failures == []
+
+
+@pytest.mark.parametrize("way", out_of_memory.WAYS)
+def test_regions_without_memory(way: str) -> None:
+    """Without a thread, or without memory for the line of its end, a region stayed half dead."""
+    assert out_of_memory.run_all(3, way, 1, first=FIRST_RUNS[way]).failures == []
 
 
 def test_malformed_messages_of_peers() -> None:

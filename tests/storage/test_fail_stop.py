@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import sqlite3
+import sys
+import threading
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +28,9 @@ from anabranch.region.live.database import FILE_NAME, Database
 from anabranch.region.live.failed_ends import ENDS_MAX, FailedEnds, NotStartedAgain, StepFailed
 from anabranch.region.live.process import Region
 from anabranch.region.live.serving import run
+from anabranch.region.live.sql_connections import LiveConnector, require_thread
 from anabranch.region.live.system_clock import SystemClock
+from anabranch.region.live.uncaught import Uncaught
 from anabranch.region.storage import loading
 from anabranch.region.storage.log import Gap, gaps
 from tests.storage.region import config_of
@@ -191,3 +196,158 @@ def test_what_came_with_a_snapshot_is_no_gap() -> None:
     joined = SnapshotRow(8, 0, 2, {1: 6, 2: 1}, [])
     assert gaps(jumps, [joined]) == [Gap(12, 2, 2, 2)]
     assert gaps(jumps, [SnapshotRow(10, 0, 2, {1: 6, 2: 2}, [])]) == [Gap(9, 1, 4, 6)]
+
+
+@pytest.mark.parametrize("which", ["writer", "reader"])
+async def test_a_read_that_broke_off_leaves_no_old_view(tmp_path: Path, which: str) -> None:
+    """All later reads of the connection found the log as it was when the read broke off.
+
+    A sender that read on skipped the newer rows, called them a gap, and sent a snapshot
+    (`acceptance.out_of_memory --way allocation`, run 1038). Here a text that is none breaks the
+    read off, as want of memory did.
+    """
+    connector = LiveConnector()
+    path = tmp_path / "file.sqlite"
+    writer, other = await connector.writer(path), await connector.writer(path)
+    await writer.execute_fetchall("PRAGMA journal_mode=WAL")
+    await writer.execute_fetchall("CREATE TABLE t (v)")
+    await writer.transact([("INSERT INTO t VALUES (?)", [(1,), (2,)])])
+    connection = writer if which == "writer" else await connector.reader(path)
+    with pytest.raises(sqlite3.OperationalError) as broken_off:
+        await connection.execute_fetchall("SELECT iif(v = 1, v, CAST(x'ff' AS TEXT)) FROM t")
+    await other.transact([("INSERT INTO t VALUES (?)", [(3,)])])
+    assert list(await connection.execute_fetchall("SELECT count(*) FROM t")) == [(3,)]
+    ((is_busy, _, _),) = await other.execute_fetchall("PRAGMA wal_checkpoint(TRUNCATE)")
+    assert not is_busy, "the write-ahead log could not be emptied, and grew"
+    assert broken_off.value is not None  # whoever keeps the error keeps the cursor
+    for one in {connection, writer, other}:
+        await one.close()
+
+
+@pytest.mark.parametrize("which", ["writer", "reader"])
+async def test_a_thread_of_sqlite_that_has_ended_is_noticed(tmp_path: Path, which: str) -> None:
+    connector = LiveConnector()
+    path = tmp_path / "file.sqlite"
+    writer = await connector.writer(path)
+    connection = writer if which == "writer" else await connector.reader(path)
+    require_thread(connection)
+    await connection.close()
+    await writer.close() if which == "reader" else None
+    with pytest.raises(RuntimeError, match="of SQLite has ended"):
+        for _ in range(1000):
+            require_thread(connection)
+            await asyncio.sleep(0.01)
+
+
+async def test_a_region_without_its_thread_of_sqlite_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without memory, a thread ended after a request. The region kept its ports, and said nothing.
+
+    No commit was answered any more, and no read of the log. `acceptance.out_of_memory` found it.
+    """
+
+    def lacks(_: Database) -> None:
+        raise RuntimeError("the thread sqlite of SQLite has ended")
+
+    region = await begin(tmp_path)
+    monkeypatch.setattr(Database, "require_threads", lacks)
+    try:
+        await asyncio.wait_for(region.stop_wanted.wait(), 20)
+        assert "of SQLite has ended" in str(region.failure)
+    finally:
+        await region.stop()
+
+
+async def test_an_end_that_cannot_be_told_is_an_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without memory for the last line, the region stayed: its steps had ended, and it had not."""
+    region = await begin(tmp_path)
+    ends: list[str] = []
+
+    def breaks(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Region, "_tell_end", breaks)
+        patch.setattr(region, "_end_process", lambda: ends.append("end"))
+        for _ in range(2):
+            with suppress(MemoryError):
+                region.fail(ValueError("a bug"))
+    assert ends == ["end", "end"], "the process is ended, and if it was not, at the next error"
+    region.server.drop()
+    region._has_stopped.set()
+    await region.stop()
+
+
+@pytest.fixture
+async def uncaught(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
+    """The errors that would end this process."""
+    monkeypatch.setattr(sys, "unraisablehook", sys.__unraisablehook__)
+    monkeypatch.setattr(threading, "excepthook", threading.__excepthook__)
+    found: list[BaseException] = []
+    Uncaught(found.append).watch(asyncio.get_running_loop())
+    return found
+
+
+async def test_an_error_that_ends_a_thread_ends_the_process(uncaught: list[BaseException]) -> None:
+    """Python prints it, and whoever waits for the thread waits for ever."""
+
+    def breaks() -> None:
+        raise ValueError("in a thread")
+
+    thread = threading.Thread(target=breaks)
+    thread.start()
+    thread.join()
+    assert [str(error) for error in uncaught] == ["in a thread"]
+    # As if the thread ended before its own code.
+    _thread.start_new_thread(breaks, ())
+    while len(uncaught) < 2:
+        await asyncio.sleep(0.01)
+    assert str(uncaught[1]) == "in a thread"
+
+
+async def test_want_of_memory_anywhere_ends_the_process(uncaught: list[BaseException]) -> None:
+    """A callback of the event loop that fails is not called again, so its event is lost."""
+
+    class Breaks:
+        def __init__(self, error: BaseException) -> None:
+            self.error = error
+
+        def __del__(self) -> None:
+            raise self.error
+
+    def breaks(error: Exception) -> None:
+        raise error
+
+    for error in (ValueError("printed"), MemoryError("of a callback")):
+        asyncio.get_running_loop().call_soon(breaks, error)
+    await asyncio.sleep(0)
+    for error in (ValueError("printed"), MemoryError("of a destructor")):
+        Breaks(error)
+    assert [str(error) for error in uncaught] == ["of a callback", "of a destructor"]
+
+
+async def test_a_start_without_memory_ends_the_process_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An orderly end starts a thread, and waited for ever for one that had no memory to begin."""
+
+    async def breaks(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    for module, name in ((sys, "unraisablehook"), (threading, "excepthook")):
+        monkeypatch.setattr(module, name, getattr(module, name))
+    monkeypatch.setattr(starting, "start", breaks)
+    order: list[str] = []
+
+    async def close(_: Database) -> None:
+        order.append("close")
+
+    monkeypatch.setattr(Database, "close", close)
+    with pytest.raises(StepFailed):
+        await run(config_of("us", ALONE, {}, tmp_path), end_process=lambda: order.append("end"))
+    # The end of a real process does not return.
+    assert order == ["end", "close"]
+    assert FailedEnds(tmp_path).total == 1

@@ -18,6 +18,9 @@ Reading order:
 - `spark_queries`: the streaming queries of the next ones, each in a process of its own.
 - `spark_sink`: the Spark sink while executors, drivers and a region are killed.
 - `spark_stream`: the Spark source while links are cut, and drivers and workers are killed.
+- `failing_allocation`: allocations of another process that fail on demand.
+- `promised_writes`: clients that remember what a region has promised them.
+- `out_of_memory`: regions that run out of memory while clients write.
 - `console`: the console in a real Chromium: first paint, live updates, idle cost.
 - `watched_rate`: adds to a region that the console watches, beside one that nobody watches.
 - `many_clients`: thousands of idle clients, and hundreds of slow ones.

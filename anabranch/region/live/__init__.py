@@ -6,6 +6,7 @@ Reading order:
 - `process`: the asyncio process that performs the work of the driver.
 - `starting`: the load from disk that makes a driver.
 - `failed_ends`: ends by errors of the region itself, and how often one place may end it.
+- `uncaught`: errors that no step catches, in threads and callbacks.
 - `server`: the client sockets on asyncio.
 - `http`: the HTTP server of /metrics, /health and /ready.
 - `database`: what a region asks of SQLite.

@@ -22,7 +22,13 @@ from anabranch.region.engine.errors import Damaged, StorageError
 from anabranch.region.engine.rows import SnapshotRow
 from anabranch.region.live.data_files import DataFiles
 from anabranch.region.live.log_answers import LogAnswers
-from anabranch.region.live.sql_connections import Connector, LiveConnector, SqlReader, SqlWriter
+from anabranch.region.live.sql_connections import (
+    Connector,
+    LiveConnector,
+    SqlReader,
+    SqlWriter,
+    require_thread,
+)
 from anabranch.region.live.sql_errors import storage_error
 from anabranch.region.storage import loading, log, salvage, schema
 from anabranch.region.storage.key_loading import load_keys
@@ -266,6 +272,11 @@ class Database:
         if self._files is not None:
             self._lost = self._files.lost()
         return bool(self._lost)
+
+    def require_threads(self) -> None:
+        """RuntimeError if the thread of a connection has ended: nobody would answer any more."""
+        for connection in (self._reader, self._writer):
+            require_thread(connection)
 
     def mark(self) -> int:
         """The position in the mark: the log on disk had once reached it."""

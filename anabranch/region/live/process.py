@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from anabranch.region.live.http import Health, HttpServer
 
 _FACTS_S: Final = 1.0
+# Time that a stop gives to answers of the log, and to memory that is given back.
+_TASKS_S: Final = 10.0
 
 _log: Final = logging.getLogger("anabranch.region")
 
@@ -62,7 +64,7 @@ class Region:
         self.config: Final = config
         self._end_process: Final = end_process
         self._ends: Final = FailedEnds(config.data)
-        self._reserve = bytearray(_RESERVE_BYTES)
+        self._reserve: Optional[bytearray] = bytearray(_RESERVE_BYTES)
         self.driver: Final = driver
         self.database: Final = database
         self.server: Final = Server(self)
@@ -145,24 +147,30 @@ class Region:
             self.unwritten = self.driver.engine.disk.unwritten()
         self._ticker.stop()
         await self.server.close()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._tasks:
+            # Without memory, the thread may have ended that a task waits for.
+            await asyncio.wait(list(self._tasks), timeout=_TASKS_S)
         await self.database.close()
 
     def fail(self, error: BaseException) -> None:
-        """Ends the process after an error in a step (S13.10); only the first call does anything.
+        """Ends the process after an error in a step (S13.10).
 
         The step may have changed a part of what it had to change, so memory may differ from the
-        log. Nothing more is written or sent: the disk is left as after a kill.
+        log. Nothing more is written or sent: the disk is left as after a kill. A further call does
+        nothing, unless the first one could not end the process.
         """
-        if self.failure is not None:
-            return
-        self.failure = error
-        self._reserve = bytearray()
+        is_first = self.failure is None
         try:
-            self._tell_end(error)
+            if is_first:
+                # From here on every line may fail for want of memory.
+                self.failure = error
+                self._reserve = None
+                self._tell_end(error)
         finally:
             if self._end_process is not None:
                 self._end_process()
+        if not is_first:
+            return
         self.server.drop()
         self.stop_wanted.set()
         self._has_stopped.set()
@@ -264,6 +272,7 @@ class Region:
             return True
         try:
             if self._loop.time() >= self._facts_due_s:
+                self.database.require_threads()
                 self._update_facts()
             self.driver.tick()
         except Exception as error:
@@ -313,7 +322,8 @@ class Region:
         if error is None:
             self.driver.read(read, result)
         else:
-            self.driver.cannot_read(read, str(error), isinstance(error, Damaged))
+            text = str(error) or repr(error)
+            self.driver.cannot_read(read, text, isinstance(error, Damaged))
         self.stepped()
 
     # -- figures

@@ -21,6 +21,7 @@ from anabranch.region.live.process import Region
 from anabranch.region.live.sql_errors import cannot_write
 from anabranch.region.live.stored_identity import check_writable, read_identity
 from anabranch.region.live.system_clock import SystemClock
+from anabranch.region.live.uncaught import Fail, Uncaught
 from anabranch.region.option_values import ConfigError
 from anabranch.sync.live.tls import NoTls, RegionTls
 
@@ -74,6 +75,32 @@ def _check_tls(config: RegionConfig) -> None:
         raise ConfigError(f"sync-tls is {config.settings.text('sync-tls')}: {error}") from None
 
 
+def _watched(
+    config: RegionConfig, ends: FailedEnds, end_process: Optional[Callable[[], None]]
+) -> Uncaught:
+    """Has uncaught errors end the process, if it is the region's own: it has `end_process`."""
+    uncaught = Uncaught(_failing_start(config, ends, end_process))
+    if end_process is not None:
+        uncaught.watch(asyncio.get_running_loop())
+    return uncaught
+
+
+def _failing_start(
+    config: RegionConfig, ends: FailedEnds, end_process: Optional[Callable[[], None]]
+) -> Fail:
+    """The end of a process that has no region yet."""
+
+    def fail(error: BaseException) -> None:
+        try:
+            _log.critical("region %s ends: its start failed with %r", config.name, error)
+            ends.note(0, {}, error)
+        finally:
+            if end_process is not None:
+                end_process()
+
+    return fail
+
+
 async def run(
     config: RegionConfig,
     make_engine: Callable[[EngineState], Engine] = Engine,
@@ -81,7 +108,8 @@ async def run(
 ) -> None:
     """Serves a region until the task is cancelled or a client sends SHUTDOWN.
 
-    `make_engine` makes the engine, or one that something watches. `end_process`: see `Region`.
+    `make_engine` makes the engine, or one that something watches. `end_process`: see `Region`;
+    with it, uncaught errors end the process (`Uncaught`).
 
     Raises:
         StorageError: The database cannot be opened or read, or belongs to another region or
@@ -94,16 +122,17 @@ async def run(
     """
     ends = _unless_ended_before(config)
     _check_tls(config)
+    uncaught = _watched(config, ends, end_process)
     read_identity(config.data)
     check_writable(config.data)
     database = Database(config.data, files=DataFiles(config.data / FILE_NAME))
-    # The objects that a start makes live as long as the process. To look for garbage among them
-    # would take a sixth of the start.
+    # What a start makes lives on. To look for garbage in it would take a sixth of the start.
     gc.disable()
     region: Optional[Region] = None
     try:
         driver = await _start(config, database, make_engine, ends)
         region = Region(config, driver, database, end_process)
+        uncaught.end_by(region.fail)
         # `gc.freeze` keeps the garbage collector from walking them while clients wait.
         gc.collect()
         gc.freeze()
@@ -115,6 +144,12 @@ async def run(
             raise StepFailed(f"ended by an error of its own: {region.failure!r}")
     except asyncio.CancelledError:
         pass
+    except (StepFailed, MemoryError) as error:
+        # An orderly end needs memory and threads, and might wait for one of these for ever.
+        if end_process is not None:
+            _log.critical("region %s: %s", config.name, str(error) or repr(error))
+            end_process()
+        raise
     finally:
         gc.enable()
         if region is None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Optional, Protocol
 
 import aiosqlite
 
 from anabranch.region.live.data_files import read_only_uri
-from anabranch.region.live.sql_safety import PRAGMAS
+from anabranch.region.live.sql_safety import PRAGMAS, WholeCursor
 from anabranch.region.live.sql_thread import Done, Group, SqlThread
 
 
@@ -29,12 +30,31 @@ class SqlWriter(SqlReader, Protocol):
     def begin_transaction(self, groups: Sequence[Group], done: Done) -> None: ...
 
 
+def require_thread(connection: Optional[SqlReader]) -> None:
+    """RuntimeError if the thread of an open connection has ended, as for want of memory."""
+    thread: Any = None
+    if isinstance(connection, SqlThread):
+        thread = connection.thread
+    elif isinstance(connection, aiosqlite.Connection):
+        # Of older releases, the connection is the thread.
+        thread = getattr(connection, "_thread", connection)
+    if thread is not None and not thread.is_alive():
+        raise RuntimeError(f"the thread {thread.name} of SQLite has ended")
+
+
 class Connector(Protocol):
     """Opens connections to a file; the simulator has its own."""
 
     async def writer(self, path: Path) -> SqlWriter: ...
 
     async def reader(self, path: Path) -> SqlReader: ...
+
+
+class _ReadingConnection(sqlite3.Connection):
+    """A connection whose cursors are `WholeCursor`."""
+
+    def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+        return self.cursor(WholeCursor).execute(sql, parameters)
 
 
 class LiveConnector:
@@ -47,7 +67,9 @@ class LiveConnector:
         return connection
 
     async def reader(self, path: Path) -> SqlReader:
-        connection = await aiosqlite.connect(read_only_uri(path), uri=True, isolation_level=None)
+        connection = await aiosqlite.connect(
+            read_only_uri(path), uri=True, isolation_level=None, factory=_ReadingConnection
+        )
         try:
             for pragma in PRAGMAS:
                 await connection.execute_fetchall(pragma)

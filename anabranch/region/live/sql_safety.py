@@ -1,5 +1,7 @@
 """Connections to files that may come from somebody else, and what is strange in these files.
 
+A cursor of `WholeCursor` leaves no statement active.
+
 A file of SQLite holds more than rows: triggers, views and expressions, which run when the tables
 are used. `storage.schema_check` finds them, and the settings here let them reach nothing.
 """
@@ -7,13 +9,27 @@ are used. `storage.schema_check` finds them, and the settings here let them reac
 from __future__ import annotations
 
 import sqlite3
-from typing import Final
+from typing import Any, Final
 
 from anabranch.region.storage import schema_check
 
 # Functions with effects outside of the database do not run from its schema, and damaged pages are
 # noticed. Both hold for one connection.
 PRAGMAS: Final = ["PRAGMA trusted_schema=OFF", "PRAGMA cell_size_check=ON"]
+
+
+class WholeCursor(sqlite3.Cursor):
+    """A cursor that closes when its rows were fetched, or could not be.
+
+    A statement that breaks off in the midst of its rows stays active, and with it what the
+    connection sees of the file. All later reads would find the log as it was then.
+    """
+
+    def fetchall(self) -> list[Any]:
+        try:
+            return super().fetchall()
+        finally:
+            self.close()
 
 
 def defend(connection: sqlite3.Connection) -> None:

@@ -17,7 +17,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any, Final, Optional, Protocol
 
-from anabranch.region.live.sql_safety import defend
+from anabranch.region.live.sql_safety import WholeCursor, defend
 
 Group = tuple[str, Sequence[tuple[object, ...]]]
 """A statement, and the parameters of each time that it runs."""
@@ -76,8 +76,8 @@ class SqlThread:
         self._requests: Final[SimpleQueue[Optional[_Request]]] = SimpleQueue()
         self._plain: Optional[sqlite3.Connection] = None
         # A process that fails without closing it must not wait for it.
-        self._thread: Final = Thread(target=self._run, name="sqlite", daemon=True)
-        self._thread.start()
+        self.thread: Final = Thread(target=self._run, name="sqlite", daemon=True)
+        self.thread.start()
 
     async def open(self, database: str) -> None:
         """Opens a file. The connection begins no transaction by itself."""
@@ -94,7 +94,11 @@ class SqlThread:
 
     async def execute_fetchall(self, sql: str, parameters: Sequence[object] = ()) -> list[Any]:
         """Runs one statement; returns its rows."""
-        return list(await self._ask(lambda: self._opened().execute(sql, parameters).fetchall()))
+        read = partial(self._fetch_all, sql, parameters)
+        return list(await self._ask(read))
+
+    def _fetch_all(self, sql: str, parameters: Sequence[object]) -> list[Any]:
+        return self._opened().cursor(WholeCursor).execute(sql, parameters).fetchall()
 
     async def transact(self, groups: Sequence[Group]) -> None:
         """See the function `transact`."""

@@ -160,7 +160,10 @@ class SyncManager:
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
-        if error is not None and not isinstance(error, _StepFailed):
+        if isinstance(error, MemoryError):
+            # The driver may wait for what this task had to report.
+            self._region.fail(error)
+        elif error is not None and not isinstance(error, _StepFailed):
             _log.error("a task of sync failed", exc_info=error)
 
     def _step(self, call: Callable[[], T]) -> T:
