@@ -15,11 +15,18 @@ from anabranch.sim.plan import Fault, Plan, shape_of
 FORGOTTEN_RESTORE: Final = "forgotten restore"
 
 
-# An error that breaks off a step (S13.10); only the argument `errors` draws it.
+# Errors that break off a step, a start or a clean stop (S13.10); only the argument `errors` draws
+# them.
 ERROR_IN_A_STEP: Final = "error in a step"
+ERROR_IN_A_START: Final = "error in a start"
+ERROR_IN_A_STOP: Final = "error in a stop"
+ERRORS: Final = (ERROR_IN_A_STEP, ERROR_IN_A_START, ERROR_IN_A_STOP)
 # The share of the plans with such errors that have no other fault.
 _ERRORS_ALONE: Final = 0.3
 _ERRORS_MAX: Final = 4
+# The share of these plans that also have errors in starts and stops, and how many at most.
+_AROUND_STEPS: Final = 0.6
+_AROUND_STEPS_MAX: Final = 2
 
 # A region that loses its files (S13.6); only the argument `outside` draws it.
 EMPTIED_DIRECTORY: Final = "emptied directory"
@@ -84,6 +91,19 @@ def with_errors(plan: Plan) -> Plan:
         )
         for _ in range(draw.randint(1, _ERRORS_MAX))
     ]
+    # A generator of its own: the other plans stay as they were before there were such errors.
+    apart = Random((plan.seed << 16) + 9)
+    if apart.random() < _AROUND_STEPS:
+        found += [
+            Fault(
+                apart.randrange(plan.load_ms),
+                apart.choice([ERROR_IN_A_START, ERROR_IN_A_START, ERROR_IN_A_STOP]),
+                (apart.choice(plan.regions),),
+                apart.choice([1, 20, 200]),
+                apart.getrandbits(32),
+            )
+            for _ in range(apart.randint(1, _AROUND_STEPS_MAX))
+        ]
     return plan.with_steps(tuple(sorted((*kept, *found), key=lambda step: step.at_ms)))
 
 

@@ -11,17 +11,12 @@ import re
 from dataclasses import dataclass
 from typing import Final, Optional
 
-from anabranch.sim.asked_faults import (
-    CLOCK_LEAP,
-    EMPTIED_DIRECTORY,
-    ERROR_IN_A_STEP,
-    FORGOTTEN_RESTORE,
-)
+from anabranch.sim.asked_faults import CLOCK_LEAP, EMPTIED_DIRECTORY, ERRORS, FORGOTTEN_RESTORE
 from anabranch.sim.draw import FAULTS
 from anabranch.sim.plan import OF_TWO, Fault
 
 # The names of `sim.world.faults.KINDS`, whose import needs apsw. Live runs need no simulator.
-KINDS: Final = (*FAULTS, FORGOTTEN_RESTORE, ERROR_IN_A_STEP, EMPTIED_DIRECTORY, CLOCK_LEAP)
+KINDS: Final = (*FAULTS, FORGOTTEN_RESTORE, *ERRORS, EMPTIED_DIRECTORY, CLOCK_LEAP)
 
 SHORT: Final = {
     "kill": "kill",

@@ -148,7 +148,7 @@ class FileWork:
         except StorageError as error:
             self._cannot_read(read, error)
         else:
-            self._process.driver.read(read, answer)
+            self._process.guarded(self._process.driver.read, read, answer)
 
     def write_now(self, transaction: DiskTransaction) -> None:
         """Writes at once; `DiedInWrite` when the disk ends the process during the write."""
@@ -159,7 +159,7 @@ class FileWork:
             self._tell_failed(transaction, error)
             return
         self._tell_written(transaction.commit)
-        self._process.driver.written(transaction)
+        self._process.guarded(self._process.driver.written, transaction)
 
     def _tried(self, transaction: DiskTransaction) -> str:
         """Writes; returns the error in words, or an empty text."""
@@ -224,7 +224,7 @@ class FileWork:
     def _tell_failed(self, transaction: DiskTransaction, error: str) -> None:
         if transaction.commit is not None:
             self.commits_fail = True
-        self._process.driver.failed(transaction, error)
+        self._process.guarded(self._process.driver.failed, transaction, error)
 
     def _tell_written(self, commit: Optional[Commit]) -> None:
         """Tells the judges of a commit on disk.
@@ -273,4 +273,5 @@ class FileWork:
     def _cannot_read(self, read: LogRead, error: Exception) -> None:
         self._environment.note(self._process.region_id, "cannot read", str(error))
         self._environment.counters["read failed"] += 1
-        self._process.driver.cannot_read(read, str(error), isinstance(error, Damaged))
+        is_damaged = isinstance(error, Damaged)
+        self._process.guarded(self._process.driver.cannot_read, read, str(error), is_damaged)

@@ -37,11 +37,18 @@ PARTS: Final = (
 )
 """The parts of the product whose calls may be counted alone; the first one is all of it."""
 
+PARTS_OF_STARTS: Final = (*PARTS, "region/live", "crdt/encoding", "crdt/state")
+"""Those whose calls may be counted in a start."""
+
 T = TypeVar("T")
 
 
 class PlantedError(MemoryError):
     """The error that strikes."""
+
+
+class BrokenOff(Exception):
+    """A planted error has broken off a start or a stop."""
 
 
 def has_struck() -> bool:

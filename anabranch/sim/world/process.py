@@ -7,7 +7,7 @@ two of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any, Final, Optional, TypeVar
 
@@ -27,7 +27,7 @@ from anabranch.sim.world.file_work import FileWork
 from anabranch.sim.world.lines import ClientEvents, Line, Lines
 from anabranch.sim.world.links import Dials, held_up
 from anabranch.sim.world.network import Endpoint, Network, Pipe
-from anabranch.sim.world.planted_error import Plant, PlantedError
+from anabranch.sim.world.planted_error import BrokenOff, Plant, PlantedError
 from anabranch.sim.world.reports import Reports
 from anabranch.sim.world.scheduler import uniform
 from anabranch.sim.world.tapped import TappedEngine
@@ -77,6 +77,7 @@ class SimulatedProcess(Endpoint):
         # Steps run through it while an error is planted in the process.
         self.plant: Optional[Plant] = None
         self._failed: Final = failed
+        self._is_stopping = False
         self.lines.guarded = self.guarded
         self.driver: Driver
         self._dials: Dials
@@ -86,15 +87,38 @@ class SimulatedProcess(Endpoint):
     # -- start and end
 
     def start(self, config: RegionConfig, limits: TurnLimits) -> None:
-        """Starts from the files on the disk; StorageError when that fails."""
+        """Starts from the files on the disk.
+
+        StorageError when that fails, BrokenOff when a planted error strikes.
+        """
         database = self.files.open()
         started = starting.start(config, database, self._clock, limits, self._engine)
-        self.driver = run(started)
+        self.driver = run(started) if self.plant is None else self._run_planted(self.plant, started)
         self._reports.begin(self.driver.engine)
         self._dials = Dials(self.driver.hub.links, self._environment.scheduler.now_ms)
         self.is_running = True
         self._network.register(self)
         self.lines.begin(self.driver)
+
+    def _run_planted(self, plant: Plant, start: Coroutine[Any, Any, Driver]) -> Driver:
+        """Runs a start in which an error may strike. If it does not, it may strike in a step."""
+        try:
+            while True:
+                plant.run(start.send, None)
+        except StopIteration as end:
+            driver: Driver = end.value
+        except Exception as error:
+            start.close()
+            if not plant.place:
+                raise
+            self._environment.note(self.region_id, "fails", plant.place)
+            raise BrokenOff from error
+        if plant.place:
+            self.plant = None
+            self._environment.fault_found(
+                f"region {self.region_id} caught an error in its start, at {plant.place}"
+            )
+        return driver
 
     def _engine(self, state: EngineState) -> Engine:
         return TappedEngine(state, self._reports)
@@ -117,20 +141,21 @@ class SimulatedProcess(Endpoint):
         self.lines.count_within("end of the process")
         self.files.detach()
 
-    def stop_cleanly(self) -> None:
+    def stop_cleanly(self, plant: Optional[Plant] = None) -> None:
         """Stops like a service manager: commits and checkpoints everything.
 
-        StorageError when that fails.
+        StorageError when that fails, BrokenOff when the error `plant` strikes.
         """
-        self.plant = None
+        self.plant = plant
+        self._is_stopping = True
         for pipe, end in list(self.pipes):
             self._network.drop(pipe, (end != 0, end != 1))
         self.files.finish_writes()
-        self.driver.stop()
+        self.guarded(self.driver.stop)
         self.files.finish_reads()
         idle = 0
         while True:
-            work = self.driver.step()
+            work = self._step_of_stop()
             idle = 0 if work.reads or work.transaction is not None else idle + 1
             if idle > _IDLE_MAX:
                 self._environment.fault_found(f"region {self.region_id}: its stop does not end")
@@ -147,8 +172,16 @@ class SimulatedProcess(Endpoint):
         assert self.driver.engine.disk.is_all_in_commits()
         self.files.close()
 
+    def _step_of_stop(self) -> Work:
+        work = self.guarded(self.driver.step)
+        assert work is not None, "an error raises BrokenOff"
+        return work
+
     def guarded(self, call: Callable[..., T], *arguments: Any) -> Optional[T]:
-        """Makes a call of the driver. None if an error has ended the process in it (S13.10)."""
+        """Makes a call of the driver. None if an error has ended the process in it (S13.10).
+
+        In a stop such an error raises BrokenOff.
+        """
         plant = self.plant
         if plant is None or not self.is_running:
             return call(*arguments)
@@ -158,6 +191,8 @@ class SimulatedProcess(Endpoint):
             self.plant = None
             self._environment.note(self.region_id, "fails", plant.place)
             self._failed()
+            if self._is_stopping:
+                raise BrokenOff from None
             return None
         if plant.place:
             self.plant = None
@@ -254,7 +289,7 @@ class SimulatedProcess(Endpoint):
         return number
 
     def dial_failed(self, peer: int, text: str) -> None:
-        self.driver.dial_failed(peer, text)
+        self.guarded(self.driver.dial_failed, peer, text)
         self._dials.failed(peer, self._environment.scheduler.now_ms)
         self.stepped()
 

@@ -23,7 +23,7 @@ from anabranch.sim.world.environment import Environment
 from anabranch.sim.world.file_work import DiedInWrite
 from anabranch.sim.world.lines import ClientEvents, Lines
 from anabranch.sim.world.network import Network
-from anabranch.sim.world.planted_error import Plant
+from anabranch.sim.world.planted_error import BrokenOff, Plant
 from anabranch.sim.world.process import SimulatedProcess
 
 RETRY_MS: Final = 20
@@ -107,6 +107,8 @@ class SimulatedRegion:
         self._cut: Optional[tuple[str, int, Optional[Power]]] = None
         # Time until the start after an error in a step, in ms.
         self._failed_for_ms = 0
+        # The errors of the next starts, the first one first.
+        self._in_starts: list[Plant] = []
 
     # -- properties
 
@@ -176,19 +178,17 @@ class SimulatedRegion:
         )
         process.files.told = told
         process.files.write_ms = self.write_ms
-        turn_pieces = self.draw.choice([1, 1 << 20])
-        is_small = self.draw.choice([True, False])
-        limits = TurnLimits(
-            merge_bytes=MERGE_BYTES,
-            retry_ms=RETRY_MS,
-            turn_pieces=turn_pieces,
-            capture_bytes=1 if is_small else 1 << 20,
-            encode_stretch=8 if is_small else 1 << 20,
-            cut_weight=1 if is_small else 1 << 20,
-            index_bytes=400 if is_small else 1 << 20,
-        )
+        limits = self._limits()
+        if self._in_starts:
+            process.plant = self._in_starts.pop(0)
         try:
             process.start(self._config(), limits)
+        except BrokenOff:
+            process.files.opener.close()
+            self.process = process
+            environment.counters["died of an error in a start"] += 1
+            environment.scheduler.after(self._failed_for_ms, self.start_if_stopped)
+            return
         except StorageError as error:
             process.files.opener.close()
             self.process = process
@@ -215,6 +215,20 @@ class SimulatedRegion:
             )
         )
         process.begin()
+
+    def _limits(self) -> TurnLimits:
+        """Limits of a process, drawn."""
+        turn_pieces = self.draw.choice([1, 1 << 20])
+        is_small = self.draw.choice([True, False])
+        return TurnLimits(
+            merge_bytes=MERGE_BYTES,
+            retry_ms=RETRY_MS,
+            turn_pieces=turn_pieces,
+            capture_bytes=1 if is_small else 1 << 20,
+            encode_stretch=8 if is_small else 1 << 20,
+            cut_weight=1 if is_small else 1 << 20,
+            index_bytes=400 if is_small else 1 << 20,
+        )
 
     def _config(self) -> RegionConfig:
         environment = self.environment
@@ -278,11 +292,13 @@ class SimulatedRegion:
         now_ms = environment.scheduler.now_ms
         environment.events.stopped(Stopped(self.region_id, self.starts, how, on_disk, now_ms))
 
-    def stop_cleanly(self) -> None:
-        """Stops the process like a service manager."""
+    def stop_cleanly(self, plant: Optional[Plant] = None) -> None:
+        """Stops the process like a service manager. `plant`: an error may break the stop off."""
         assert self.process is not None
         try:
-            self.process.stop_cleanly()
+            self.process.stop_cleanly(plant)
+        except BrokenOff:
+            self.environment.counters["died of an error in a stop"] += 1
         except DiedInWrite:
             self.died()
         except StorageError:
@@ -324,9 +340,15 @@ class SimulatedRegion:
         self.process.plant = plant
         self._failed_for_ms = restart_ms
 
+    def plant_in_starts(self, plants: list[Plant], restart_ms: int) -> None:
+        """Lets errors break off the next starts, or the first steps after them."""
+        self._in_starts = plants
+        self._failed_for_ms = restart_ms
+
     def call_off(self) -> None:
         """Cancels a death that is set and has not come."""
         self.disk.call_off()
+        self._in_starts = []
         if self.process is not None:
             self.process.files.slices_left = -1
             self.process.plant = None

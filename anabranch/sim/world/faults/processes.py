@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
 from typing import Final
 
-from anabranch.sim.asked_faults import ERROR_IN_A_STEP
+from anabranch.sim.asked_faults import ERROR_IN_A_START, ERROR_IN_A_STEP, ERROR_IN_A_STOP
 from anabranch.sim.plan import Fault
 from anabranch.sim.world.disk import Disk
 from anabranch.sim.world.faults.kinds import ends, kind
-from anabranch.sim.world.planted_error import PARTS, Plant
+from anabranch.sim.world.planted_error import PARTS, PARTS_OF_STARTS, Plant
 from anabranch.sim.world.region import SimulatedRegion
 from anabranch.sim.world.world import World
 
@@ -80,8 +80,32 @@ def _error_in_a_step(world: World, fault: Fault, draw: Random) -> None:
     """An error breaks off one of the next steps. The process ends and is started again (S13.10)."""
     region = world.regions[fault.regions[0]]
     if region.running:
-        calls_max = draw.choice([10, 100, 1000, 10_000])
-        region.plant(Plant(draw.choice(PARTS), draw.randrange(calls_max)), fault.duration_ms)
+        region.plant(_planted(draw, PARTS), fault.duration_ms)
+
+
+def _planted(draw: Random, parts: Sequence[str]) -> Plant:
+    calls_max = draw.choice([10, 100, 1000, 10_000])
+    return Plant(draw.choice(parts), draw.randrange(calls_max))
+
+
+@kind(ERROR_IN_A_START)
+def _error_in_a_start(world: World, fault: Fault, draw: Random) -> None:
+    """The region is killed. Errors break off its next starts, or the first steps after one."""
+    region = world.regions[fault.regions[0]]
+    if region.running:
+        region.stop("kill")
+        plants = [_planted(draw, PARTS_OF_STARTS) for _ in range(draw.choice([1, 1, 3]))]
+        region.plant_in_starts(plants, fault.duration_ms)
+        _down(world, region, fault)
+
+
+@kind(ERROR_IN_A_STOP)
+def _error_in_a_stop(world: World, fault: Fault, draw: Random) -> None:
+    """An error breaks off the last steps of a region that is stopped, or it stops cleanly."""
+    region = world.regions[fault.regions[0]]
+    if region.running and not region.paused:
+        region.stop_cleanly(_planted(draw, PARTS))
+        _down(world, region, fault)
 
 
 @kind("blackout")
