@@ -273,3 +273,26 @@ def test_the_word_that_a_region_is_lost_goes_to_its_disk_at_once() -> None:
     us.engine.peers.called_lost(2)
     us.commit()
     assert us.meta["called_lost"] == b"2"
+
+
+def test_false_gossip_of_recoveries_takes_bounded_memory() -> None:
+    """Each recovery that gossip named was kept for ever, and so were answers of no member.
+
+    Too many of them push true ones out. That costs an asking, and the recovery still ends.
+    """
+    us, eu, ap = cluster(3)
+    us.ok("XADD", "x", "*", "f", "1")
+    sync(us, eu, ap)
+    us.restart(5000, 0)
+    lifecycle = us.engine.state.lifecycle
+    numbers = iter(range(1, 100_000))
+    for now_ms in range(5000, 9000, 300):
+        us.at(now_ms)
+        for source, target in [(us, eu), (ap, eu), (eu, ap), (eu, us)]:
+            carry(source, target)
+        lies = [RecoveryAnswer(3, 7, 1, 2, {}, next(numbers), 0) for _ in range(100)]
+        of_nobody = [RecoveryAnswer(1, 7, 1, one, {}, 7, 0) for one in range(4, 100)]
+        us.engine.peers.hear(Gossip([], [], [*lies, *of_nobody]), now_ms)
+    known = lifecycle.known_recoveries.all()
+    assert {region_id for region_id, _ in known} <= {1, 2, 3} and len(known) <= 24
+    assert lifecycle.state == SERVING

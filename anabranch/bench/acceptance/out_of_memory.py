@@ -41,6 +41,7 @@ _UNLIMITED = resource.RLIM_INFINITY
 _PEER_CLIENTS = 3
 _LEVEL_PATIENCE_S = 60.0
 _EXIT_PATIENCE_S = 20.0
+_SHOWN_EVERY = 20
 
 
 @dataclass(frozen=True)
@@ -348,6 +349,8 @@ def run_all(runs: int, way: str, seed: int, first: int = 0) -> Figures:
                     shutil.copytree(cluster.directory, kept, dirs_exist_ok=True)
                     what = f"run {number}, {run.outcome or 'unknown'}, kept in {kept}"
                     figures.require(what, False, "; ".join(run.wrong))
+                if outcomes.total() % _SHOWN_EVERY == 0:
+                    figures.show("runs so far", outcomes.total())
     for outcome, count in sorted(outcomes.items()):
         figures.show(f"victims: {outcome}", count)
     figures.show("answered writes", totals["answered"])

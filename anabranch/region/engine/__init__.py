@@ -44,6 +44,7 @@ Reading order:
 - `member_clocks`: the clocks of the members, and whether this region's is apart from them.
 - `peers`: the state of the links to each other region.
 - `start_askings`: who answered the start.
+- `known_recoveries`: the recoveries of other regions that were heard of.
 - `lost_words`: who says that the region is lost.
 - `lifecycle`: start, serving and recovery.
 - `lags`: how far regions are behind each other in time, and how long effects travel.

@@ -43,6 +43,8 @@ def hear(state: EngineState, gossip: Gossip) -> None:
         if question.asker in state.members.by_id:
             _hear_question(state, question)
     for answer in gossip.answers:
+        if answer.answerer not in state.members.by_id:
+            continue
         if answer.asker == state.members.region_id and state.lifecycle.state == RECOVERY:
             state.raise_id_floor(answer.clock_ms)
             # A life that was unknown begins another asking, for which this answer does not count:

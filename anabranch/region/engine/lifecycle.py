@@ -31,6 +31,7 @@ from anabranch.crdt.gossip import (
 )
 from anabranch.crdt.vector import Vector, includes, raise_to
 from anabranch.region.engine.clock import EngineClock
+from anabranch.region.engine.known_recoveries import KnownRecoveries
 from anabranch.region.engine.lost_words import LostWords
 from anabranch.region.engine.start_askings import StartAskings
 
@@ -93,8 +94,7 @@ class Lifecycle:
         self._asked_with_lives: dict[int, int] = {}
         self._answers: dict[int, RecoveryAnswer] = {}
         self._known_before: set[tuple[int, int]] = set()
-        # -- known recoveries of any region: (region, life in which the recovery began)
-        self.known_recoveries: set[tuple[int, int]] = set()
+        self.known_recoveries: Final = KnownRecoveries()
         # -- questions of others and answers to them, to pass on; the highest asking of each asker
         self.questions: dict[int, RecoveryQuestion] = {}
         self.answers: dict[int, dict[int, RecoveryAnswer]] = {}
@@ -286,7 +286,7 @@ class Lifecycle:
         self._asked_ms = self._clock.steady_ms
         self._asked_with_lives = self._known_lives()
         self._answers = {}
-        self._known_before = set(self.known_recoveries)
+        self._known_before = self.known_recoveries.all()
 
     def question(self) -> RecoveryQuestion:
         """This region's question in recovery."""
@@ -362,7 +362,7 @@ class Lifecycle:
         """Keeps the highest asking of each asker. Returns whether this region must answer it."""
         if question.asker == self.region_id:
             return False
-        self.known_recoveries.add((question.asker, question.recovery))
+        self.known_recoveries.add(question.asker, question.recovery)
         known = self.questions.get(question.asker)
         if known is not None and (known.life, known.number) >= (question.life, question.number):
             return False
@@ -373,7 +373,7 @@ class Lifecycle:
     def hear_answer(self, answer: RecoveryAnswer) -> None:
         """Takes an answer to this region's asking, or keeps an answer to pass it on."""
         if answer.recovery:
-            self.known_recoveries.add((answer.answerer, answer.recovery))
+            self.known_recoveries.add(answer.answerer, answer.recovery)
         if answer.asker == self.region_id:
             if self.state == RECOVERY and (answer.life, answer.number) == (self.life, self.asking):
                 self._answers[answer.answerer] = answer
