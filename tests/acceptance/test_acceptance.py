@@ -30,7 +30,7 @@ def test_damaged_files(is_alone: bool) -> None:
 @pytest.mark.parametrize("way", out_of_memory.WAYS)
 def test_regions_without_memory(way: str) -> None:
     """Without a thread, or without memory for the line of its end, a region stayed half dead."""
-    assert out_of_memory.run_all(3, way, 1, first=FIRST_RUNS[way]).failures == []
+    assert out_of_memory.run_all(2, way, 1, first=FIRST_RUNS[way]).failures == []
 
 
 def test_malformed_messages_of_peers() -> None:
