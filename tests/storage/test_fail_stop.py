@@ -308,6 +308,19 @@ async def test_an_error_that_ends_a_thread_ends_the_process(uncaught: list[BaseE
     assert str(uncaught[1]) == "in a thread"
 
 
+async def test_errors_after_the_stop_end_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread of a library that finds the event loop closed must not change the exit code."""
+    for module, name in ((sys, "unraisablehook"), (threading, "excepthook")):
+        monkeypatch.setattr(module, name, getattr(module, name))
+    found: list[BaseException] = []
+    uncaught = Uncaught(found.append)
+    uncaught.watch(asyncio.get_running_loop())
+    uncaught.over()
+    assert threading.excepthook is threading.__excepthook__
+    assert sys.unraisablehook is sys.__unraisablehook__
+    assert asyncio.get_running_loop().get_exception_handler() is None and not found
+
+
 async def test_want_of_memory_anywhere_ends_the_process(uncaught: list[BaseException]) -> None:
     """A callback of the event loop that fails is not called again, so its event is lost."""
 

@@ -123,6 +123,19 @@ async def run(
     ends = _unless_ended_before(config)
     _check_tls(config)
     uncaught = _watched(config, ends, end_process)
+    try:
+        await _run(config, make_engine, end_process, ends, uncaught)
+    finally:
+        uncaught.over()
+
+
+async def _run(
+    config: RegionConfig,
+    make_engine: Callable[[EngineState], Engine],
+    end_process: Optional[Callable[[], None]],
+    ends: FailedEnds,
+    uncaught: Uncaught,
+) -> None:
     read_identity(config.data)
     check_writable(config.data)
     database = Database(config.data, files=DataFiles(config.data / FILE_NAME))

@@ -14,7 +14,7 @@ import logging
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Optional
 
 Fail = Callable[[BaseException], None]
 """Ends the process because of an error."""
@@ -33,6 +33,7 @@ class Uncaught:
 
     def __init__(self, fail: Fail) -> None:
         self._fail = fail
+        self._loop: Optional[asyncio.AbstractEventLoop] = None
 
     def end_by(self, fail: Fail) -> None:
         """From now on, `fail` ends the process."""
@@ -40,9 +41,17 @@ class Uncaught:
 
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:
         """Watches all threads of this process, and the callbacks of `loop`."""
+        self._loop = loop
         sys.unraisablehook = self._unraisable
         threading.excepthook = self._thread_ended
         loop.set_exception_handler(self._in_callback)
+
+    def over(self) -> None:
+        """The region has stopped: an error that comes now ends nothing that matters."""
+        if self._loop is not None:
+            sys.unraisablehook = sys.__unraisablehook__
+            threading.excepthook = threading.__excepthook__
+            self._loop.set_exception_handler(None)
 
     def _unraisable(self, found: sys.UnraisableHookArgs) -> None:
         is_memory = issubclass(found.exc_type, MemoryError)
