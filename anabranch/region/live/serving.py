@@ -146,7 +146,7 @@ async def _run(
         driver = await _start(config, database, make_engine, ends)
         region = Region(config, driver, database, end_process)
         uncaught.end_by(region.fail)
-        # `gc.freeze` keeps the garbage collector from walking them while clients wait.
+        # `gc.freeze` keeps the garbage collector from walking through it while clients wait.
         gc.collect()
         gc.freeze()
         gc.set_threshold(20_000, 20, 50)
