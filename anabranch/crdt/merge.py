@@ -165,8 +165,13 @@ def prefix_of_count(logs: dict[int, RegionLog], count: int) -> dict[int, int]:
     The result maps region_id → highest counter of the prefix (S5.2).
     """
     prefix: dict[int, int] = {}
+    if count <= 0:
+        return prefix
+    filled = [log for log in sorted_logs(logs) if log.length]
+    if len(filled) == 1 or sum([log.length for log in filled]) <= count:
+        return {log.region_id: _counter_of(log, min(count, log.length)) for log in filled}
     cursors: list[Cursor] = []
-    for log in sorted_logs(logs):
+    for log in filled:
         cursor = LogCursor(log)
         cursor.seek_counter(0)
         cursors.append(cursor)
@@ -177,6 +182,19 @@ def prefix_of_count(logs: dict[int, RegionLog], count: int) -> dict[int, int]:
         prefix[first.region_id] = first.counter
         first.step()
     return prefix
+
+
+def _counter_of(log: RegionLog, number: int) -> int:
+    """Returns the counter of the present entry with that number, from 1 up to the length."""
+    index = 0
+    while number > log.node_map.node(index).live():
+        number -= log.node_map.node(index).live()
+        index += 1
+    cursor = LogCursor(log)
+    cursor.seek_counter(log.node_map.node(index).base_counter)
+    for _ in range(number - 1):
+        cursor.step()
+    return cursor.counter
 
 
 def prefix_below_id(logs: dict[int, RegionLog], entry_id: int) -> dict[int, int]:

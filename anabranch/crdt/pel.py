@@ -112,11 +112,11 @@ class Pel:
         return part is not None and part.remove(entry_id >> 64, entry_id & MAX_HALF, counter)
 
     def remove_all(self, entries: list[EntryRef]) -> None:
-        """Removes entries. Those that follow each other in a region log are removed at once."""
+        """Removes entries. Those of a chunk that stand in its order are removed at once."""
         n = 0
         while n < len(entries):
             part = self.parts.get(entries[n].region_id)
-            n = n + 1 if part is None else part.remove_run(entries, n)
+            n = n + 1 if part is None else part.remove_some(entries, n)
 
     def remove_counters(self, region_id: int, start: int, end: int) -> None:
         """Removes the entries of one region log whose counter lies in (start, end]."""

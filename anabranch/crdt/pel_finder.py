@@ -1,4 +1,4 @@
-"""Finding pending entries by ID, mostly one after the other, as XACK names them."""
+"""Finding pending entries by ID, one after the other, as XACK mostly names them."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class _PartFinder:
 
 
 class PelFinder:
-    """Collects in `found` the pending entries that bear given IDs, in the order of the IDs.
+    """Collects in `found` the pending entries that bear given IDs, which ascend.
 
     Those of one ID ascend by (region_id, counter). The PEL must not change meanwhile.
     """
@@ -90,24 +90,14 @@ class PelFinder:
         ]
         self._last_ms = -1
         self._last_seq = 0
-        # The IDs ascend, so that none is given twice.
-        self._ascends = True
 
     def is_above(self, ms: int, seq: int) -> bool:
         """Whether the ID of these halves is above the last one."""
         return is_above(ms, seq, self._last_ms, self._last_seq)
 
     def find(self, ms: int, seq: int) -> None:
-        """Finds the entries that bear the ID of these halves."""
-        if not self.is_above(ms, seq):
-            self._ascends = False
+        """Finds the entries that bear the ID of these halves, which is above the last one."""
         self._last_ms = ms
         self._last_seq = seq
         for part in self._parts:
             part.find(ms, seq, self.found)
-
-    def each_once(self) -> list[EntryRef]:
-        """Returns what was found, without what was found twice."""
-        if self._ascends:
-            return self.found
-        return list({(one.region_id, one.counter): one for one in self.found}.values())

@@ -10,9 +10,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import Final
 
-from mypy_extensions import mypyc_attr
+from mypy_extensions import i64, mypyc_attr
 
 from anabranch.crdt.pel_chunk import NOBODY, Chunk, EntryRef, change_count, runs
+from anabranch.crdt.pel_slices import copied, word_of
+from anabranch.crdt.scan import word
 
 # Entries of a full chunk. Removing one entry moves the rest of its chunk.
 CHUNK_MAX: Final = 512
@@ -211,8 +213,8 @@ class PelPart:
         self._cut(self.index, self.offset, self.offset + 1)
         return True
 
-    def remove_run(self, entries: list[EntryRef], n: int) -> int:
-        """Removes entry `n` of the list, and at once those of the list that follow it here.
+    def remove_some(self, entries: list[EntryRef], n: int) -> int:
+        """Removes entry `n` of the list, and at once those after it that follow in its chunk.
 
         Returns the index of the first entry of the list that was not looked at.
         """
@@ -222,16 +224,29 @@ class PelPart:
         start = self.offset
         stop = start + 1
         n += 1
+        ranges: list[tuple[int, int]] = []
         if n < len(entries):
-            # A dot has one ID, so comparing counters is enough.
             chunk = self.chunks[self.index]
-            for counter in chunk.counters[stop : stop + len(entries) - n].tolist():
-                entry = entries[n]
-                if entry.counter != counter or entry.region_id != self.region_id:
+            counters = copied(chunk.counters, 0, chunk.size())
+            size: i64 = chunk.size()
+            at: i64 = stop
+            while n < len(entries) and entries[n].region_id == self.region_id:
+                # A dot has one ID, so comparing counters is enough.
+                wanted = word(entries[n].counter)
+                while at < size and word_of(counters, at) != wanted:
+                    at += 1
+                if at == size:
                     break
-                stop += 1
+                if at > stop:
+                    ranges.append((start, stop))
+                    start = int(at)
+                at += 1
+                stop = int(at)
                 n += 1
-        self._cut(self.index, start, stop)
+        ranges.append((start, stop))
+        for start, stop in reversed(ranges):
+            self._take_out(self.index, start, stop)
+        self._tidy(self.index)
         return n
 
     def remove_counters(self, start: int, end: int) -> None:
@@ -262,14 +277,24 @@ class PelPart:
             chunk = self.chunks[index]
             if consumer not in chunk.held:
                 continue
-            for offset in range(chunk.size() - 1, -1, -1):
-                if chunk.consumers[offset] == consumer:
-                    found.append(chunk.counters[offset])
-                    self._cut(index, offset, offset + 1)
+            stop = chunk.size()
+            while stop > 0:
+                start = stop
+                while start > 0 and chunk.consumers[start - 1] == consumer:
+                    start -= 1
+                if start < stop:
+                    found.extend(chunk.counters[start:stop].tolist())
+                    self._take_out(index, start, stop)
+                stop = start - 1
+            self._tidy(index)
         return found
 
     def _cut(self, index: int, start: int, stop: int) -> None:
         """Removes a range of the chunk at `index`; empty and small chunks are tidied up."""
+        self._take_out(index, start, stop)
+        self._tidy(index)
+
+    def _take_out(self, index: int, start: int, stop: int) -> None:
         chunk = self.chunks[index]
         if len(chunk.held) == 1:
             counts = [(chunk.consumers[start], stop - start)]
@@ -280,7 +305,10 @@ class PelPart:
             change_count(self.totals, consumer, -count)
         chunk.remove(start, stop)
         self.length -= stop - start
-        size = chunk.size()
+
+    def _tidy(self, index: int) -> None:
+        """Drops the chunk at `index` if it is empty, and joins it with the next if it is small."""
+        size = self.chunks[index].size()
         if size == 0:
             self._drop_chunk(index)
             if not self.chunks:

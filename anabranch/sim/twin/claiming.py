@@ -123,7 +123,8 @@ def xautoclaim(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> obj
     count, is_just_id = 100, False
     for place in range(6, len(argv)):
         if argv[place].upper() == b"COUNT":
-            count = integer(argv[place + 1])
+            # More are claimed by none, and the reply says where to go on.
+            count = min(integer(argv[place + 1]), 5000)
         elif argv[place].upper() == b"JUSTID":
             is_just_id = True
     key = _group_key(twin, argv[1], argv[2])

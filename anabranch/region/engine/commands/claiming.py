@@ -28,6 +28,8 @@ from anabranch.region.engine.table import Command
 
 # The `delivered_ms` of an entry that XCLAIM FORCE makes pending; it meets any min-idle-time.
 NEVER_DELIVERED: Final = -1
+# The most entries that one XAUTOCLAIM claims. Its reply says where to go on.
+AUTOCLAIM_MAX: Final = 5_000
 
 
 class ClaimRequest:
@@ -98,7 +100,10 @@ def xclaim(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     if request.last_id > 0:
         raise_floor(state, stream, group, request.last_id)
     claiming = Claiming(stream, request.just_id)
-    for one in dict.fromkeys(wanted):
+    replies: dict[int, list[Reply]] = {}
+    # In the order of the IDs each is found after the one before; the reply has the order given.
+    for one in sorted(set(wanted)):
+        before = len(claiming.reply)
         for pending in _claimable(stream, group, one, request.force):
             is_idle = (
                 pending.delivered_ms == NEVER_DELIVERED
@@ -108,8 +113,9 @@ def xclaim(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
             if request.retry_count >= 0:
                 deliveries = request.retry_count
             claiming.take(pending, is_idle, request.delivered_ms, deliveries)
+        replies[one] = claiming.reply[before:]
     claiming.record(state, group, argv[3])
-    return claiming.reply
+    return [reply for one in dict.fromkeys(wanted) for reply in replies[one]]
 
 
 def raise_floor(state: EngineState, stream: Stream, group: Group, last_id: int) -> None:
@@ -191,6 +197,7 @@ def xautoclaim(state: EngineState, session: Session, argv: list[bytes]) -> Reply
             count = integer(argv[index + 1], "ERR COUNT must be > 0")
             if not 1 <= count <= INT64_MAX // 16:
                 raise CommandError("ERR COUNT must be > 0")
+            count = min(count, AUTOCLAIM_MAX)
             index += 2
         elif option == b"JUSTID":
             just_id = True

@@ -10,12 +10,15 @@ from typing import Final, Optional
 from anabranch.crdt import ids
 from anabranch.crdt.groups import Group
 from anabranch.crdt.local import Removed
+from anabranch.crdt.pel import Pel
+from anabranch.crdt.pel_chunk import EntryRef
 from anabranch.crdt.pel_cursor import PelCursor
 from anabranch.crdt.pel_finder import PelFinder
 from anabranch.crdt.stream import Stream
 from anabranch.region.engine.batch import Packed, Places, Shape
 from anabranch.region.engine.commands.arguments import (
     SYNTAX_ERROR,
+    entry_id,
     id_halves,
     integer,
     no_group,
@@ -47,14 +50,27 @@ def xack(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
     stream, group = stream_and_group(state, argv[1], argv[2])
     if stream is None or group is None:
         return 0
-    finder = PelFinder(group.delivery.pel)
-    for index in range(3, len(argv)):
-        ms, seq = id_halves(argv[index])
-        finder.find(ms, seq)
-    entries = finder.each_once()
+    entries = _with_ids(group.delivery.pel, argv)
     if entries:
         state.writer.record(Removed(head_of(state, stream, group), entries))
     return len(entries)
+
+
+def _with_ids(pel: Pel, argv: list[bytes]) -> list[EntryRef]:
+    """The pending entries that bear the IDs of an XACK, each once, in the order of their IDs."""
+    finder = PelFinder(pel)
+    for index in range(3, len(argv)):
+        ms, seq = id_halves(argv[index])
+        if not finder.is_above(ms, seq):
+            break
+        finder.find(ms, seq)
+    else:
+        return finder.found
+    # Sorted, they are found and removed one after the other, and not each with a search.
+    finder = PelFinder(pel)
+    for one in sorted({entry_id(text) for text in argv[3:]}):
+        finder.find(one >> 64, one & ids.MAX_HALF)
+    return finder.found
 
 
 def _last_id(argv: list[bytes]) -> Optional[Places]:
