@@ -50,6 +50,7 @@ Reading order:
 - `keyspace`: the replicated data of one region.
 - `apply`: the change that each effect makes to a keyspace.
 - `collecting`: the collection of tombstones and clears that are causally stable.
+- `new_keys`: keys that a joined snapshot brings, taken as they were read.
 - `join`: the join of a snapshot into a keyspace.
 - `images`: the state of a key at a cut, which is encoded later.
 - `state`: the bytes of keys and packed nodes in checkpoints and snapshots.

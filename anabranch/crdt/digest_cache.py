@@ -21,6 +21,10 @@ class DigestCache:
         """
         self._changed[key] = None
 
+    def note_all_new(self, keys: dict[bytes, None]) -> None:
+        """As `note_new`, for many streams."""
+        self._changed.update(keys)
+
     def note_changed(self, stream: Stream) -> None:
         """Takes a key that changes out of the total. A key without a share is noted already."""
         if stream.share is not None:

@@ -102,6 +102,14 @@ class Header:
     def has_heads(self) -> bool:
         return self._head_region != 0
 
+    def is_above(self, vector: Vector) -> bool:
+        """Whether it is one add or XSETID that the vector does not cover, and all of `touched`."""
+        return (
+            self._is_one_head()
+            and self._head_region != 0
+            and vector.get(self._head_region, 0) < self._head_counter
+        )
+
     @property
     def touched(self) -> Vector:
         """region_id → counter of its newest effect on this key."""

@@ -16,6 +16,7 @@ from anabranch.crdt.cursor import LogCursor
 from anabranch.crdt.delivery import Delivery
 from anabranch.crdt.groups import Create, Group, is_buried
 from anabranch.crdt.keyspace import Keyspace
+from anabranch.crdt.new_keys import take_new
 from anabranch.crdt.node import PackedNode
 from anabranch.crdt.pair import pair_of
 from anabranch.crdt.region_log import RegionLog
@@ -48,9 +49,13 @@ def join(
             continue
         _join_stream(keyspace, ours, other, theirs, now_ms)
     # The keys that are left are new here.
-    for key, theirs in other.keys.items():
-        if skip_keys is None or skip_keys.get(key, 0) <= keyspace.position:
-            _join_stream(keyspace, keyspace.create(key), other, theirs, now_ms)
+    new = [
+        theirs
+        for key, theirs in other.keys.items()
+        if skip_keys is None or skip_keys.get(key, 0) <= keyspace.position
+    ]
+    for theirs in take_new(keyspace, new, other.scan_order):
+        _join_stream(keyspace, keyspace.create(theirs.key), other, theirs, now_ms)
     raise_to(keyspace.flush_tombstone, other.flush_tombstone)
     raise_to(keyspace.flush_clears, other.flush_clears)
     raise_to(keyspace.collected, other.collected)
@@ -70,6 +75,9 @@ def _is_same(ours: Stream, theirs: Stream) -> bool:
         return False
     if not ours.header.is_same(theirs.header):
         return False
+    only, twin = ours.only_log(), theirs.only_log()
+    if only is not None and twin is not None:
+        return only.region_id == twin.region_id and _is_same_log(only, twin)
     our_logs = ours.each_log()
     if len(our_logs) != len(theirs.each_log()):
         return False
@@ -88,7 +96,9 @@ def _is_same_log(ours: RegionLog, theirs: RegionLog) -> bool:
         return False
     for index in range(node_map.size()):
         node, twin = node_map.node(index), twins.node(index)
-        if len(node.data) != len(twin.data) or not _is_begun_by(node, twin):
+        if node.base_counter != twin.base_counter or node.data != twin.data:
+            return False
+        if node.names != twin.names:
             return False
     return True
 

@@ -134,13 +134,35 @@ class Keyspace:
     def create_read(self, key: bytes) -> Optional[Stream]:
         """Makes the stream of a key of a snapshot that is read; None if the key is there already.
 
-        A read snapshot is only joined into another keyspace, so it has no scan order, nor counts.
+        A read snapshot is only joined into another keyspace, so it has no counts.
         """
         stream = Stream(key, self.limits, self.pair_limits)
         if self.keys.setdefault(key, stream) is not stream:
             return None
+        self.scan_order.add(key)
         self._digest.note_new(key)
         return stream
+
+    def put_joined(self, streams: dict[bytes, Stream], order: ScanOrder) -> None:
+        """Puts in streams with entries only, whose keys are absent and in the scan order `order`.
+
+        A join calls it for all of them at once. They have no deadlines and nothing to collect, so
+        they need no upkeep and are not among `Changes.changed_keys`.
+        """
+        for stream in streams.values():
+            stream.set_pair_limits(self.pair_limits)
+            self.note_visible(stream)
+        self.keys.update(streams)
+        self.scan_order.add_those(order, streams)
+        names: dict[bytes, None] = dict.fromkeys(streams)
+        self.unseen.uncounted.update(names)
+        self._digest.note_all_new(names)
+        if self.unseen.unrecorded is not None:
+            self.unseen.unrecorded.update(names)
+        self.changes.added_keys.update(names)
+        before = dict(self.dirty)
+        self.dirty.update(dict.fromkeys(streams, self.position))
+        self.dirty.update(before)
 
     def put_loaded(self, stream: Stream) -> None:
         """Puts in a stream that was loaded from the disk; its key is absent."""

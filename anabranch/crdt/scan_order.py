@@ -11,7 +11,7 @@ phpredis and the exporter of Prometheus went on for ever.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Final
 
 from xxhash import xxh3_64_intdigest
@@ -44,6 +44,14 @@ class ScanOrder:
             bucket.append(key)
         if number == self._sorted_bucket:
             self._sorted_bucket = -1
+
+    def add_those(self, other: ScanOrder, keys: Container[bytes]) -> None:
+        """Adds those of `keys` that are in the other set; they are absent here."""
+        for number, bucket in other._buckets.items():
+            some = [key for key in bucket if key in keys]
+            if some:
+                self._buckets[number] = self._buckets.get(number, []) + some
+        self._sorted_bucket = -1
 
     def discard(self, key: bytes) -> None:
         """Removes a key that is there."""

@@ -57,7 +57,7 @@ class Stream:
         self.key = key
         self.header: Final = Header()
         self.limits = limits
-        self._pair_limits: Final = pair_limits
+        self._pair_limits = pair_limits
         # The first region log, and all of them once there are several.
         self._log: Optional[RegionLog] = None
         self._logs: Optional[dict[int, RegionLog]] = None
@@ -77,6 +77,11 @@ class Stream:
         self.share: Optional[int] = None
 
     # -- what most streams lack
+
+    def set_pair_limits(self, pair_limits: PairLimits) -> None:
+        """Sets the limits of the pairs that it gets; it has none."""
+        assert self.rare is None
+        self._pair_limits = pair_limits
 
     def _made(self) -> Rare:
         rare = self.rare
@@ -267,6 +272,10 @@ class Stream:
         if self._logs is not None:
             return list(self._logs.values())
         return [] if self._log is None else [self._log]
+
+    def only_log(self) -> Optional[RegionLog]:
+        """Returns the log of a stream that never had another one; None: it has none or several."""
+        return self._log if self._logs is None else None
 
     def find_log(self, region_id: int) -> Optional[RegionLog]:
         """Returns the log of a region; None if there is none."""
