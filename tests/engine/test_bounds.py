@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from anabranch.region.engine.lifecycle import RECOVERY
-from anabranch.region.engine.replies import ErrorReply
-from tests.support.engine_cluster import carry, cluster, sync
+from anabranch.region.engine.replies import QUEUED, ErrorReply, Reply, listed
+from tests.support.engine_cluster import carry, cluster, code, sync
 
 
 def test_adds_to_a_key_with_a_deadline_leave_nothing_behind() -> None:
@@ -118,3 +118,65 @@ def test_a_transaction_that_was_let_in_is_done_whole() -> None:
     us.ok("XADD", "x", "*", "f", "2")
     us.ok("EXEC")
     assert us("XLEN", "x") == 2
+
+
+def text_of(reply: Reply) -> str:
+    return reply.message if isinstance(reply, ErrorReply) else f"no error: {reply!r}"
+
+
+def test_a_command_of_too_many_keys_is_refused_before_it_changes_anything() -> None:
+    """S14: nobody else is served while it runs. In MULTI the transaction fails."""
+    us = cluster(1)[0]
+    us.ok("CONFIG", "SET", "crdt-command-max-keys", 3)
+    names = [f"k{number}" for number in range(4)]
+    for name in names:
+        us.ok("XADD", name, "*", "f", "1")
+    refused = "ERR the command names more keys than crdt-command-max-keys (3)"
+    for words in (
+        ["DEL", *names],
+        ["EXISTS", *names],
+        ["WATCH", *names],
+        ["XREAD", "COUNT", "1", "STREAMS", *names, *["0"] * 4],
+        ["XREADGROUP", "GROUP", "STREAMS", "c", "STREAMS", *names, *[">"] * 4],
+    ):
+        assert text_of(us(*words)) == refused, words
+        us.ok("MULTI")
+        assert text_of(us(*words)) == refused, words
+        assert code(us("EXEC")) == "EXECABORT"
+    assert us("DBSIZE") == 4
+    assert us.engine.state.statistics.command_max_keys_refused == 10
+    assert us("EXISTS", *names[:3]) == us("DEL", *names[:3]) == 3
+    assert isinstance(us("XREAD", "STREAMS", *names[1:], *["0"] * 3), list)
+
+
+def test_many_words_are_not_many_keys() -> None:
+    us = cluster(1)[0]
+    us.ok("CONFIG", "SET", "crdt-command-max-keys", 1)
+    us.ok("XADD", "k", "*", "f", "1", "g", "2", "h", "3")
+    us.ok("XGROUP", "CREATE", "k", "g", "0")
+    assert us("XACK", "k", "g", "1-1", "2-1", "3-1") == 0
+    assert us("DEL", "k") == 1
+
+
+def test_a_transaction_of_too_many_commands_is_refused_while_it_is_queued() -> None:
+    """S1.2: nobody else is served while EXEC runs. A command of several keys counts as many."""
+    us = cluster(1)[0]
+    us.ok("CONFIG", "SET", "crdt-unit-max-commands", 3)
+    add = ("XADD", "x", "*", "f", "1")
+    us.ok("MULTI")
+    for _ in range(3):
+        assert us(*add) is QUEUED
+    done = listed(us("EXEC"))
+    assert isinstance(done, list) and len(done) == 3
+    us.ok("MULTI")
+    assert us(*add) is QUEUED
+    assert us("EXISTS", "x", "y") is QUEUED
+    refused = "ERR the transaction has more commands than crdt-unit-max-commands (3)"
+    assert text_of(us("PING")) == refused
+    assert code(us("EXEC")) == "EXECABORT"
+    assert us("XLEN", "x") == 3
+    us.ok("MULTI")
+    us.ok("DISCARD")
+    us.ok("MULTI")
+    assert [us("PING") is QUEUED for _ in range(3)] == [True] * 3
+    assert us.engine.state.statistics.unit_max_commands_refused == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from anabranch.region.engine.commands.keys import SCAN_MAX
 from anabranch.region.engine.engine import Engine
 from anabranch.region.engine.replies import REPLY_LATER, ErrorReply, Reply
 from anabranch.region.engine.session import Session
@@ -113,6 +114,20 @@ def test_cursors_of_scan_are_numbers_that_every_client_keeps(count: int) -> None
         cursor = bytes(reply[0])
         assert int(cursor) < 2**53
     assert len(found) == KEYS and len(set(found)) == KEYS
+
+
+def test_one_scan_looks_at_some_keys_however_many_it_is_to_count() -> None:
+    """COUNT is a wish. The cursor says that there are more."""
+    engine, session = filled()
+    for number in range(KEYS, SCAN_MAX + 1000):
+        add(engine, session, number)
+    reply = execute(engine, session, [b"SCAN", b"0", b"COUNT", b"1000000"], 1000)
+    assert isinstance(reply, list) and isinstance(reply[1], list) and reply[0] != b"0"
+    assert len(reply[1]) == SCAN_MAX
+    assert isinstance(reply[0], bytes)
+    rest = execute(engine, session, [b"SCAN", reply[0], b"COUNT", b"1000000"], 1000)
+    assert isinstance(rest, list) and isinstance(rest[1], list) and rest[0] == b"0"
+    assert len({*reply[1], *rest[1]}) == len(reply[1]) + len(rest[1]) == SCAN_MAX + 1000
 
 
 READS = [

@@ -17,6 +17,7 @@ Reading order:
 - `setting`: a setting, and how a value is written.
 - `access_settings`: the settings that say who may use a region.
 - `tls_settings`: the settings of TLS between regions.
+- `client_settings`: the settings of client connections, and of what one command may ask for.
 - `settings`: the table of all settings, and their values.
 - `replies`: reply values and client errors.
 - `session`: the state of one client connection.

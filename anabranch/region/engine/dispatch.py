@@ -107,6 +107,12 @@ def admit(
         return _refuse(state, session, error, command)
     if command.needs_password and not session.authenticated:
         return _refuse(state, session, ErrorReply(NOAUTH_ERROR), command)
+    if length > state.cached.command_max_keys:
+        limit = state.cached.command_max_keys
+        if command.keys.count(argv) > limit:
+            state.statistics.command_max_keys_refused += 1
+            text = f"ERR the command names more keys than crdt-command-max-keys ({limit})"
+            return _refuse(state, session, ErrorReply(text), command)
     if session.transaction.queued is not None and command.in_multi != RUNS:
         return _queue(state, session, command, argv)
     return command
@@ -137,7 +143,7 @@ def _refuse(
 def _queue(
     state: EngineState, session: Session, command: Command[EngineState], argv: list[bytes]
 ) -> Union[ErrorReply, SimpleString]:
-    """Queues a command for EXEC, up to the bytes of a unit (S1.2)."""
+    """Queues a command for EXEC, up to the bytes and the commands of a unit (S1.2)."""
     transaction = session.transaction
     assert transaction.queued is not None
     if command.in_multi == IS_REFUSED:
@@ -150,6 +156,12 @@ def _queue(
         state.statistics.unit_max_bytes_refused += 1
         error = ErrorReply(f"ERR the transaction is larger than crdt-unit-max-bytes ({limit})")
         return _refuse(state, session, error, command)
+    transaction.queued_commands += max(command.keys.count(argv), 1)
+    limit = state.settings.integer("crdt-unit-max-commands")
+    if transaction.queued_commands > limit:
+        state.statistics.unit_max_commands_refused += 1
+        text = f"ERR the transaction has more commands than crdt-unit-max-commands ({limit})"
+        return _refuse(state, session, ErrorReply(text), command)
     transaction.queued.append(argv)
     return QUEUED
 

@@ -10,12 +10,13 @@ class Transaction:
 
     `queued` is None outside a transaction. `has_failed` means that queueing refused a command: EXEC
     then answers EXECABORT. `watched` maps a key to the number of its last change when it was
-    watched (S10.7).
+    watched (S10.7). In `queued_commands` a command of several keys counts once for each.
     """
 
     def __init__(self) -> None:
         self.queued: Optional[list[list[bytes]]] = None
         self.queued_bytes = 0
+        self.queued_commands = 0
         self.has_failed = False
         self.watched: dict[bytes, int] = {}
 
@@ -23,12 +24,14 @@ class Transaction:
         """MULTI."""
         self.queued = []
         self.queued_bytes = 0
+        self.queued_commands = 0
         self.has_failed = False
 
     def end(self) -> None:
         """EXEC, DISCARD and RESET."""
         self.queued = None
         self.queued_bytes = 0
+        self.queued_commands = 0
         self.has_failed = False
         self.watched = {}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Optional
 
 from anabranch.region.engine.access_settings import ACCESS
+from anabranch.region.engine.client_settings import CLIENTS
 from anabranch.region.engine.setting import Setting, Value
 from anabranch.region.engine.tls_settings import SYNC_TLS
 
@@ -256,40 +257,7 @@ ALL: list[Setting] = [
         maximum=10000,
     ),
     # Clients
-    Setting(
-        "maxclients",
-        10000,
-        "Most client connections; a start lowers it to what the limit of open files allows.",
-        minimum=1,
-    ),
-    Setting(
-        "client-query-buffer-limit",
-        64 << 20,
-        "Most bytes of one client's unparsed input.",
-        minimum=1 << 10,
-        is_bytes=True,
-    ),
-    Setting(
-        "client-output-limit",
-        0,
-        "Bytes of unsent replies at which a client is disconnected; 0: unlimited.",
-        is_bytes=True,
-    ),
-    Setting(
-        "proto-max-bulk-len",
-        512 << 20,
-        "Most bytes of one argument.",
-        minimum=1 << 10,
-        is_bytes=True,
-    ),
-    Setting("timeout", 0, "Seconds after which an idle client is closed; 0: never."),
-    # Linux refuses more.
-    Setting(
-        "tcp-keepalive",
-        300,
-        "Seconds between keep-alive probes to clients; 0: none.",
-        maximum=32767,
-    ),
+    *CLIENTS,
     *ACCESS,
     *SYNC_TLS,
     Setting(
@@ -379,6 +347,7 @@ class CachedSettings:
         self.id_mode = "strict"
         self.is_always = False
         self.uncommitted_max_bytes = 0
+        self.command_max_keys = 0
         self.refresh(settings)
 
     def refresh(self, settings: Settings) -> None:
@@ -386,3 +355,4 @@ class CachedSettings:
         self.id_mode = settings.text("crdt-xadd-id-uniqueness-mode")
         self.is_always = settings.text("appendfsync") == "always"
         self.uncommitted_max_bytes = settings.integer("crdt-uncommitted-max-bytes")
+        self.command_max_keys = settings.integer("crdt-command-max-keys")

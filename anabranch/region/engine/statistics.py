@@ -29,6 +29,8 @@ class CommandStatistics:
         self.error_replies = 0
         self.connections = 0
         self.unit_max_bytes_refused = 0
+        self.unit_max_commands_refused = 0
+        self.command_max_keys_refused = 0
         self.wrong_passwords = 0
         # Time by command: reading the request, executing it, encoding the reply.
         self.times: dict[bytes, Histogram] = {}

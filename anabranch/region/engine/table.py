@@ -54,6 +54,18 @@ class Keys:
     def __bool__(self) -> bool:
         return self.first > 0 or self.keyword != b""
 
+    def count(self, words: list[bytes]) -> int:
+        """Returns how many keys a command line names, which may be wrong in other respects."""
+        if self.keyword:
+            for index in range(self.search_from, len(words)):
+                if words[index].upper() == self.keyword:
+                    return (len(words) - index - 1) // 2
+            return 0
+        if not self.first:
+            return 0
+        last = self.last if self.last >= 0 else len(words) + self.last
+        return max(last - self.first + self.step, 0) // self.step
+
 
 class Kind(Generic[State]):
     """A kind of batch: the shape of its commands, and the handler that executes them.

@@ -6,7 +6,8 @@ but for the losers that go when a member is said lost (S9.2).
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from typing import Final, Optional
 
 from anabranch.region.engine.replies import (
     NULL_ARRAY,
@@ -97,6 +98,11 @@ _XGROUP_SUBCOMMANDS: Final = frozenset(
 def run(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
     """Runs a command as the region ran it; returns the expected reply."""
     name = argv[0].upper()
+    limit = _limit_met(twin.reply, "crdt-command-max-keys")
+    if limit is not None and _count_keys(argv) > limit:
+        twin.state.count("S14")
+        session.has_failed = session.queued is not None
+        return error_with("ERR")
     if name in _FRAMES:
         return _FRAMES[name](twin, session, argv)
     if session.queued is not None and not twin.is_reading:
@@ -107,6 +113,30 @@ def run(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
         twin.state.count("S10.8")
         return error_with("ERR unknown command")
     return HANDLERS[name][1](twin, session, argv)
+
+
+def _limit_met(reply: object, setting: str) -> Optional[int]:
+    """The value of a setting that the region says is exceeded."""
+    if isinstance(reply, ErrorReply) and (
+        found := re.search(rf"{setting} \((\d+)\)", reply.message)
+    ):
+        return int(found[1])
+    return None
+
+
+def _count_keys(argv: tuple[bytes, ...]) -> int:
+    """How many keys a command names, if it may name several; else 0."""
+    name = argv[0].upper()
+    if name in (b"DEL", b"UNLINK", b"EXISTS", b"TOUCH", b"WATCH"):
+        return len(argv) - 1
+    if name in (b"RENAME", b"RENAMENX"):
+        return 2
+    words = [word.upper() for word in argv]
+    # A group may have the name STREAMS.
+    start = 4 if name == b"XREADGROUP" else 1
+    if name not in (b"XREAD", b"XREADGROUP") or b"STREAMS" not in words[start:]:
+        return 0
+    return (len(words) - words.index(b"STREAMS", start) - 1) // 2
 
 
 def _unjudged(twin: TwinCore, session: Session, argv: tuple[bytes, ...]) -> object:
@@ -145,6 +175,9 @@ def _queued(twin: TwinCore, session: Session, reply: Reply) -> bool:
         return True
     session.has_failed = True
     is_too_large = isinstance(reply, ErrorReply) and "crdt-unit-max-bytes" in reply.message
+    if (limit := _limit_met(reply, "crdt-unit-max-commands")) is not None:
+        queued = session.queued or []
+        is_too_large = sum(max(_count_keys(argv), 1) for argv in queued) > limit
     if is_too_large:
         twin.state.count("S14")
     return is_too_large

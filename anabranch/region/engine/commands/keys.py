@@ -17,6 +17,8 @@ from anabranch.region.engine.table import Command
 
 # The number of cursors of SCAN: each hash is one, and 0 is the first.
 CURSORS: Final = 1 << 64
+# The most keys that one SCAN looks at. Its COUNT is a wish, and the reply says where to go on.
+SCAN_MAX: Final = 10_000
 
 
 def delete(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
@@ -74,6 +76,7 @@ def scan(state: EngineState, session: Session, argv: list[bytes]) -> Reply:
             count = integer(argv[index + 1])
             if count < 1:
                 raise CommandError(SYNTAX_ERROR)
+            count = min(count, SCAN_MAX)
         elif option == b"TYPE":
             wanted_type = argv[index + 1].lower()
         else:

@@ -78,6 +78,8 @@ def _refusals(view: View) -> Values:
     counts: dict[str, float] = {
         "crdt-uncommitted-max-bytes": state.writer.room_refused,
         "crdt-unit-max-bytes": state.statistics.unit_max_bytes_refused,
+        "crdt-unit-max-commands": state.statistics.unit_max_commands_refused,
+        "crdt-command-max-keys": state.statistics.command_max_keys_refused,
         "maxclients": fact(state, "rejected_connections"),
         "client-query-buffer-limit": fact(state, "client_query_buffer_limit_disconnections"),
         "client-output-limit": fact(state, "client_output_buffer_limit_disconnections"),
@@ -306,8 +308,12 @@ LIMITS: Final[list[Figure]] = [
         "crdt_units_refused",
         COUNTER,
         "units",
-        "Transactions refused because they were larger than crdt-unit-max-bytes.",
-        lambda view: view.state.statistics.unit_max_bytes_refused,
+        "Transactions refused because they were larger than crdt-unit-max-bytes or had more"
+        " commands than crdt-unit-max-commands.",
+        lambda view: (
+            view.state.statistics.unit_max_bytes_refused
+            + view.state.statistics.unit_max_commands_refused
+        ),
     ),
     Labelled(
         "limit_refusals",
