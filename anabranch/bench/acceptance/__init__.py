@@ -24,6 +24,7 @@ Reading order:
 - `console`: the console in a real Chromium: first paint, live updates, idle cost.
 - `watched_rate`: adds to a region that the console watches, beside one that nobody watches.
 - `many_clients`: thousands of idle clients, and hundreds of slow ones.
+- `held_up`: how long one command, pipeline or snapshot keeps other clients waiting.
 - `strangers`: clients that never give the password and never read, and idle HTTP connections.
 - `clocks`: regions that start with a clock that is wrong, by libfaketime.
 """
