@@ -108,17 +108,13 @@ def apply(
 def note_change(keyspace: Keyspace, stream: Stream, is_visible: bool = True) -> None:
     """Notes a change of a key, for clients, the checkpoint, the digest and the engine.
 
-    Every effect on a key and every join calls it. `is_visible`: WATCH counts the change.
+    Every effect on a key calls it. `is_visible`: WATCH counts the change.
     """
     if is_visible:
         keyspace.note_visible(stream)
     keyspace.touch(stream)
     keyspace.changes.changed_keys[stream.key] = None
-    if stream.rare is not None:
-        for name in stream.groups:
-            keyspace.acknowledgeable[(stream.key, name)] = None
-    if not stream.is_present():
-        stream.forget_statistics()
+    keyspace.note_parts(stream)
 
 
 # -- entries (observed-remove)

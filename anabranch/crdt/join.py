@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Optional, TypeVar
 
-from anabranch.crdt.apply import note_change, retire_pairs
+from anabranch.crdt.apply import retire_pairs
 from anabranch.crdt.cursor import LogCursor
 from anabranch.crdt.delivery import Delivery
 from anabranch.crdt.groups import Create, Group, is_buried
@@ -38,6 +38,7 @@ def join(
     of `other`, so the caller must not use `other` afterwards. `skip_keys` is as in
     `apply.apply_block`; `now_ms` is the time from which joined pairs are held.
     """
+    joined: dict[bytes, None] = {}
     for ours in list(keyspace.keys.values()):
         theirs = other.keys.pop(ours.key, None)
         if skip_keys is not None and skip_keys.get(ours.key, 0) > keyspace.position:
@@ -48,6 +49,7 @@ def join(
             keyspace.note_visible(ours)
             continue
         _join_stream(keyspace, ours, other, theirs, now_ms)
+        joined[ours.key] = None
     # The keys that are left are new here.
     new = [
         theirs
@@ -56,6 +58,9 @@ def join(
     ]
     for theirs in take_new(keyspace, new, other.scan_order):
         _join_stream(keyspace, keyspace.create(theirs.key), other, theirs, now_ms)
+        joined[theirs.key] = None
+    keyspace.touch_joined(joined)
+    keyspace.changes.changed_keys.update(joined)
     raise_to(keyspace.flush_tombstone, other.flush_tombstone)
     raise_to(keyspace.flush_clears, other.flush_clears)
     raise_to(keyspace.collected, other.collected)
@@ -115,7 +120,7 @@ def _is_begun_by(theirs: PackedNode, ours: PackedNode) -> bool:
 def _join_stream(
     keyspace: Keyspace, ours: Stream, other: Keyspace, theirs: Stream, now_ms: int
 ) -> None:
-    """Joins a stream of the other side into ours, and notes the change."""
+    """Joins a stream of the other side into ours, which the caller notes as touched."""
     our_vector = keyspace.vector
     their_vector = other.vector
     region_ids = [log.region_id for log in ours.each_log()]
@@ -134,7 +139,7 @@ def _join_stream(
         _join_header(ours, theirs, our_vector, their_vector)
     if ours.rare is not None or theirs.rare is not None:
         _join_rare(keyspace, ours, other, theirs, now_ms)
-    note_change(keyspace, ours)
+    keyspace.note_joined(ours)
     keyspace.drop_if_empty(ours)
 
 

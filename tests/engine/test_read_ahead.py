@@ -109,3 +109,13 @@ def test_it_is_freed_when_it_is_given_up() -> None:
     assert held(eu) == 0 and eu.engine.peers.snapshots._ahead._chunks is None
     eu.engine.peers.snapshots.join(chunks, 1, eu.now_ms)
     assert len(eu.ids("k1")) == 2
+
+
+def test_keys_that_are_read_have_the_names_that_they_have_here() -> None:
+    """A name that is the same object is found sooner in the step that joins."""
+    _, eu, chunks = with_snapshot()
+    eu.engine.peers.snapshots.read_ahead(chunks)
+    read = eu.engine.peers.snapshots._ahead._reader._keyspace
+    ours = {id(key) for key in eu.engine.keyspace.keys}
+    known = [key for key in read.keys if key in eu.engine.keyspace.keys]
+    assert known and all(id(key) in ours for key in known)

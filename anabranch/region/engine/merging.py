@@ -11,7 +11,6 @@ from anabranch.crdt.encoding import Malformed
 from anabranch.crdt.errors import ChainForked, NotAMember, PeerError, SyncGap
 from anabranch.crdt.join import join
 from anabranch.crdt.keyspace import Keyspace
-from anabranch.crdt.region_log import NodeLimits
 from anabranch.crdt.snapshot import SnapshotReader
 from anabranch.region.engine.state import EngineState
 
@@ -109,12 +108,12 @@ def _merge(state: EngineState, block: Block, source: int) -> None:
 class ReadAhead:
     """A snapshot that is read while its chunks come, so that its join takes less time (S11.2)."""
 
-    def __init__(self, limits: NodeLimits) -> None:
-        self._limits: Final = limits
+    def __init__(self, keyspace: Keyspace) -> None:
+        self._keyspace: Final = keyspace
         # The list to which the chunks are added, the number of those read, and their reader.
         self._chunks: Optional[list[bytes]] = None
         self._count = 0
-        self._reader = SnapshotReader(limits)
+        self._reader = SnapshotReader(keyspace)
 
     def read(self, chunks: list[bytes]) -> None:
         """Reads the chunks that were not read yet; of another list all, and drops the former.
@@ -152,7 +151,7 @@ class ReadAhead:
         if self._chunks is not None:
             self._chunks = None
             self._count = 0
-            self._reader = SnapshotReader(self._limits)
+            self._reader = SnapshotReader(self._keyspace)
 
 
 def _malformed(error: Malformed) -> PeerError:

@@ -21,7 +21,7 @@ class SnapshotCalls:
         self._cut_records: Optional[SnapshotRecords] = None
         self._cut_weight = CUT_WEIGHT
         # The snapshot under way.
-        self._ahead: Final = merging.ReadAhead(state.keyspace.limits)
+        self._ahead: Final = merging.ReadAhead(state.keyspace)
 
     # -- for peers
 
