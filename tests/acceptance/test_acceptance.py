@@ -6,6 +6,7 @@ import pytest
 
 from anabranch.bench.acceptance import (
     damaged_files,
+    held_up,
     malformed_peers,
     many_clients,
     out_of_memory,
@@ -39,3 +40,9 @@ def test_malformed_messages_of_peers() -> None:
 
 def test_idle_and_slow_clients() -> None:
     assert many_clients.run(200, 20, 30, limits=False).failures == []
+
+
+def test_commands_that_hold_others_up(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every case is answered, and the snapshots are joined. A command of too many keys is not."""
+    assert held_up.run(100, 1, "", None).failures == []
+    assert "join of a snapshot of 100 changed keys" in capsys.readouterr().out
