@@ -11,7 +11,7 @@ from anabranch.crdt.pel import Pel
 from anabranch.crdt.pel_chunk import EntryRef
 from anabranch.crdt.pel_part import PelPart
 from anabranch.crdt.pel_slices import copied, word_of
-from anabranch.crdt.scan import unsigned, word
+from anabranch.crdt.scan import is_up_to, unsigned, word
 
 # Entries that a finder copies out of the columns at first.
 _WINDOW_MIN: Final = 8
@@ -40,15 +40,20 @@ class _PartFinder:
     def find(self, ms: int, seq: int, found: list[EntryRef]) -> None:
         """Appends the entries that bear the ID to `found`, ascending by counter."""
         at = self._at
-        if (
-            at < self._size
-            and word_of(self._seqs, at) == word(seq)
-            and word_of(self._ms, at) == word(ms)
-        ):
-            counter = unsigned(word_of(self._counters, at))
-            found.append(EntryRef(self._part.region_id, counter, ms, seq))
-            self._at = at + 1
-            return
+        if at < self._size:
+            ms_word, seq_word = word(ms), word(seq)
+            # Entries between the last ID and this one are passed over.
+            while at < self._size and not is_up_to(
+                ms_word, seq_word, word_of(self._ms, at), word_of(self._seqs, at)
+            ):
+                at += 1
+            self._at = at
+            if at < self._size:
+                if word_of(self._seqs, at) == seq_word and word_of(self._ms, at) == ms_word:
+                    counter = unsigned(word_of(self._counters, at))
+                    found.append(EntryRef(self._part.region_id, counter, ms, seq))
+                    self._at = at + 1
+                return
         part = self._part
         if at:
             part.offset = self._start + int(at) - 1

@@ -68,8 +68,11 @@ def _with_ids(pel: Pel, argv: list[bytes]) -> list[EntryRef]:
         return finder.found
     # Sorted, they are found and removed one after the other, and not each with a search.
     finder = PelFinder(pel)
-    for one in sorted({entry_id(text) for text in argv[3:]}):
-        finder.find(one >> 64, one & ids.MAX_HALF)
+    last = -1
+    for one in sorted([entry_id(text) for text in argv[3:]]):
+        if one != last:
+            finder.find(one >> 64, one & ids.MAX_HALF)
+        last = one
     return finder.found
 
 
