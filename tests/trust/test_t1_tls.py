@@ -7,6 +7,7 @@ import contextlib
 import logging
 import socket
 import ssl
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
@@ -120,6 +121,26 @@ def test_t1_a_stranger_without_tls_is_told_nothing(folder: Folder) -> None:
     said, met, away = meet(tls(folder, "us"), None)
     assert met == [] and away == ["it speaks no TLS, and sync-tls is required here"]
     assert "us" not in said and "test" not in said.replace("unauthenticated", "")
+
+
+def test_t8_a_connection_that_is_reset_is_turned_away_as_others_are(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its loss was a line of its own in the log, so a stranger could fill the log."""
+
+    async def run() -> list[str]:
+        async with Meeting(None) as meeting:
+            with socket.create_connection(("127.0.0.1", meeting.port)) as one:
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            for _ in range(500):
+                if meeting.away:
+                    break
+                await asyncio.sleep(0.01)
+            return meeting.away
+
+    with caplog.at_level(logging.WARNING):
+        assert [reason.partition(":")[0] for reason in asyncio.run(run())] == ["it is lost"]
+    assert "could not be served" not in caplog.text
 
 
 def test_t2_a_stranger_with_a_certificate_of_its_own_is_refused(

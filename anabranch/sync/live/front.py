@@ -108,7 +108,10 @@ class Passage:
     async def _greet(self, one: socket.socket, outer: Half) -> None:
         """Begins TLS if the other side does. NoTls if that, or its absence, is not allowed."""
         tls, loop = self._front.tls, self._front.loop
-        begins = one.recv(1, socket.MSG_PEEK) == FIRST_BYTE
+        try:
+            begins = one.recv(1, socket.MSG_PEEK) == FIRST_BYTE
+        except OSError as error:
+            raise NoTls(f"it is lost: {why(error)}") from None
         mode = OFF if tls is None else tls.mode
         if begins and (tls is None or mode == OFF):
             raise NoTls("it speaks TLS, and sync-tls is off here")
