@@ -508,3 +508,29 @@ def test_an_unheard_life_asks_anew_in_recovery_too() -> None:
     answer(region, 2, {})
     region.at(1700, {})
     assert region.lifecycle.state == SERVING
+
+
+def test_a_region_that_all_refuse_as_no_member_serves_no_data() -> None:
+    """It answered reads, as if the cluster had no data. A region with data goes on serving it."""
+    newcomer = Place(1, 3, 1000, 0, None)
+    newcomer.engine.state.lifecycle._start.has_served = False
+    links = newcomer.engine.peers.links
+    refusal = "not-a-member: region 1 (us) is not a member; eu has eu=2,ap=3"
+    assert newcomer("XLEN", "s") == 0
+    links.is_in_state(2, "refused", refusal)
+    links.is_in_state(3, "connecting", "")
+    assert newcomer("XLEN", "s") == 0, "ap may know it"
+    links.is_in_state(3, "refused", "members: us has members us=1,eu=2,ap=3, ap has ap=3")
+    for command in (["XLEN", "s"], ["KEYS", "*"], ["XADD", "s", "*", "a", "1"], ["DBSIZE"]):
+        assert code(newcomer(*command)) == "NOTMEMBER", command
+    for command in (["PING"], ["INFO"], ["CRDT.PEERS"], ["CONFIG", "GET", "maxclients"]):
+        assert not isinstance(newcomer(*command), ErrorReply), command
+    newcomer("MULTI")
+    assert code(newcomer("XLEN", "s")) == "NOTMEMBER"
+    assert code(newcomer("EXEC")) == "EXECABORT"
+    links.is_in_state(2, "up", "")
+    assert newcomer("XLEN", "s") == 0
+    for peer in (2, 3):
+        links.is_in_state(peer, "refused", refusal)
+    newcomer.engine.state.lifecycle._start.has_served = True
+    assert newcomer("XLEN", "s") == 0

@@ -24,6 +24,10 @@ from anabranch.region.engine.table import IS_QUEUED, IS_REFUSED, RUNS, Command
 from anabranch.region.engine.writer import WriteRefused
 
 NOAUTH_ERROR: Final = "NOAUTH Authentication required."
+NO_MEMBER: Final = (
+    "NOTMEMBER this region has no data, and no member of its cluster takes it for one: CRDT.PEERS"
+    " says why"
+)
 
 
 def find_command(state: EngineState, argv: list[bytes]) -> Optional[Command[EngineState]]:
@@ -107,6 +111,8 @@ def admit(
         return _refuse(state, session, error, command)
     if command.needs_password and not session.authenticated:
         return _refuse(state, session, ErrorReply(NOAUTH_ERROR), command)
+    if state.peers.refuse_this_region and command.asks_for_data and not state.lifecycle.has_served:
+        return _refuse(state, session, ErrorReply(NO_MEMBER), command)
     if length > state.cached.command_max_keys:
         limit = state.cached.command_max_keys
         if command.keys.count(argv) > limit:

@@ -113,6 +113,11 @@ class Lifecycle:
         """Whether the region goes on although no member answers."""
         return self.patience_is_over and self._start.has_served
 
+    @property
+    def has_served(self) -> bool:
+        """Whether the region has served before in its directory, or has data from a backup."""
+        return self._start.has_served
+
     def note_served(self) -> bool:
         """Notes that the region serves. Returns whether it is the first time in its directory."""
         is_first = not self._start.has_served

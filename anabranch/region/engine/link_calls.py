@@ -51,6 +51,7 @@ class LinkCalls:
         status = self.state.peers.by_id[peer]
         status.state = state
         status.detail = detail
+        self.state.peers.note_refusals()
         if state == "up" and self.state.lifecycle.lost_words.remove(peer):
             self.state.note_called_lost()
 

@@ -11,6 +11,9 @@ from anabranch.region.engine.member_clocks import MemberClocks
 from anabranch.region.engine.members import Members
 from anabranch.region.engine.statistics import Traffic
 
+# How the detail of a link begins whose other side has other members (S1.1).
+NO_MEMBER_THERE: Final = ("not-a-member:", "members:")
+
 
 class PeerStatus:
     """The link that receives from one peer, and the link by which that peer receives from here."""
@@ -51,8 +54,18 @@ class Peers:
         }
         self.clocks: Final = MemberClocks(clock, members)
         self.receiver_count = 0
+        # Whether every peer that this region dials refuses it, because it is no member there.
+        self.refuse_this_region = False
         self.lags: Final = Lags()
         self.delays: Final = SyncDelays()
+
+    def note_refusals(self) -> None:
+        """Notes whether all refuse this region. Call it when the state of a link has changed."""
+        dialled = [status for status in self.by_id.values() if status.state != "none"]
+        self.refuse_this_region = bool(dialled) and all(
+            status.state == "refused" and status.detail.startswith(NO_MEMBER_THERE)
+            for status in dialled
+        )
 
     def receivers(self) -> list[PeerStatus]:
         """The peers that receive from this region."""

@@ -139,6 +139,10 @@ class Command(Generic[State]):
         self.issues_effects: Final = self.is_write and not changes_local_state
         self.in_multi: Final = in_multi
         self.shows_data: Final = shows_data
+        # What a region that was never a member answers with an error (S13.6).
+        self.asks_for_data: Final = (
+            shows_data and in_multi != RUNS and "admin" not in self.flags and "crdt." not in name
+        )
         self.categories: Final = categories.split()
         usual = "RW access update" if self.is_write else "RO access"
         self.keys: Final = Keys(
