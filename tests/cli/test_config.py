@@ -253,6 +253,7 @@ def test_variables_of_other_programs_are_passed_over() -> None:
     }
     compose = (DEPLOY / "compose.yaml").read_text(encoding="utf-8")
     variables |= dict.fromkeys(re.findall(r"\$\{(ANABRANCH_\w+)", compose), "everysec")
+    variables |= {"ANABRANCH_SYNC_TLS": "off", "ANABRANCH_SYNC_INSECURE": "yes"}
     variables |= {"ANABRANCH_PURE": "1", "ANABRANCH_TEST_INSTALLED": "1"}
     peers = ["eu@127.0.0.1:1", "ap@127.0.0.1:2"]
     assert len(variables) > 30 and load(flags(peer=peers), variables).warnings == []

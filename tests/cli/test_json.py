@@ -176,8 +176,11 @@ def test_a_wrong_password_is_told_with_every_region_that_refuses_it(
     for name in ("us", "eu"):
         with cluster.client(name) as client:
             client.config_set("requirepass", "right")
+    tried = set(_LOCAL)
     for words in table(cluster, tmp_path):
-        if words[0] not in _LOCAL and words[:2] != ["repair", str(tmp_path)]:
+        # The commands of one group ask in one way, and each starts a process.
+        if words[0] not in tried and words[:2] != ["repair", str(tmp_path)]:
+            tried.add(words[0])
             line = [*words, "--cluster", str(file), "--password", "wrong", "--json"]
             code, text = run(line)
             problems = json.dumps(json.loads(text))

@@ -77,8 +77,12 @@ def test_what_two_regions_show(new_cluster: NewCluster) -> None:
     shown = metrics(us)
     names = {re.sub(r"_(bucket|sum|count)$", "", name) for name, _ in shown}
     missing = {row.name for row in ALL if row.metric} - names - ELSEWHERE
-    # us hears of no effects of eu, because nobody writes there.
-    assert missing == {"anabranch_sync_delay_seconds", "anabranch_effects_merged_by_kind_total"}
+    # us hears of no effects of eu, because nobody writes there, and has no certificate.
+    assert missing == {
+        "anabranch_sync_delay_seconds",
+        "anabranch_effects_merged_by_kind_total",
+        "anabranch_sync_certificate_days",
+    }
     assert shown["anabranch_command_seconds_count", (("command", "xadd"),)] >= 500
     assert shown["anabranch_command_seconds_sum", (("command", "xadd"),)] > 0
     assert shown["anabranch_disk_transaction_seconds_count", (("kind", "commit"),)] >= 1
