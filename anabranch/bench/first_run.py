@@ -49,8 +49,12 @@ def up_command() -> list[str]:
     return ["make", "up", f"ARGS=--ephemeral --no-console {ports}"]
 
 
-def run_s(command: list[str], folder: Path, until: str, patience_s: float) -> float:
+def run_s(
+    command: list[str], folder: Path, until: str, patience_s: float, end_s: float = _END_S
+) -> float:
     """The seconds until the output has a text (empty: until the command has ended well).
+
+    The command is then ended, by one signal after the other, each after `end_s`.
 
     Raises:
         RuntimeError: The command ended otherwise, or took longer; the error has its last lines.
@@ -81,15 +85,15 @@ def run_s(command: list[str], folder: Path, until: str, patience_s: float) -> fl
         end = "\n".join(log.read_text(errors="replace").splitlines()[-20:])
         raise RuntimeError(f"{' '.join(command)} did not end as it should:\n{end}")
     finally:
-        _end(process)
+        _end(process, end_s)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: subprocess.Popen[bytes], end_s: float) -> None:
     """Ends the processes of a command, also the build that goes on in the background."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, number)
-            process.wait(_END_S)
+            process.wait(end_s)
         except ProcessLookupError:
             return
         except subprocess.TimeoutExpired:
