@@ -14,6 +14,8 @@ import re
 from pathlib import Path
 from typing import Final
 
+from cryptography.x509 import ExtensionNotFound
+
 from anabranch.certificates.making import Pair, new_authority, new_client, new_region, renewed
 from anabranch.file_modes import private_files
 from anabranch.whole_file import write_whole
@@ -78,7 +80,7 @@ class Folder:
         authority = CLIENTS if stem.startswith(_CLIENT_PREFIX) else REGIONS
         try:
             pair = renewed(self._authority(authority), file.read_bytes(), days)
-        except Exception as error:
+        except (ValueError, TypeError, LookupError, ExtensionNotFound) as error:
             raise CertificateError(f"{file} cannot be renewed: {error}") from error
         return self._write(stem, pair)
 

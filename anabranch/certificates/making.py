@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -37,6 +38,10 @@ class Facts(NamedTuple):
     not_before: datetime
     not_after: datetime
     is_authority: bool
+
+    def days_left(self) -> int:
+        """Days until the certificate ends; below 0 after it."""
+        return (self.not_after - datetime.now(UTC)).days
 
 
 def new_authority(name: str, days: int) -> Pair:
@@ -77,7 +82,10 @@ def renewed(authority: Pair, certificate: bytes, days: int) -> Pair:
     former = x509.load_pem_x509_certificate(certificate)
     if facts(certificate).is_authority:
         raise ValueError("this is a certificate authority: make another, and trust both for a time")
-    former.verify_directly_issued_by(x509.load_pem_x509_certificate(authority.certificate))
+    try:
+        former.verify_directly_issued_by(x509.load_pem_x509_certificate(authority.certificate))
+    except InvalidSignature:
+        raise ValueError("another authority has signed it") from None
     uses = former.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     common = former.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value
     return _signed(authority, str(common), list(uses), _dns_names(former), days)

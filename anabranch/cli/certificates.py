@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -120,7 +119,7 @@ def _row(file: Path) -> dict[str, Any]:
         "serial": found.serial,
         "from": found.not_before.isoformat(),
         "until": found.not_after.isoformat(),
-        "days_left": (found.not_after - datetime.now(UTC)).days,
+        "days_left": found.days_left(),
         "is_authority": found.is_authority,
     }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +11,7 @@ from anabranch.cli.errors import CliError
 
 # In the directory of the cluster's data. A region of this name has its own data there.
 DIRECTORY: Final = "certificates"
-_RENEWED_BEFORE: Final = timedelta(days=30)
+_RENEWED_AT_DAYS: Final = 30
 
 
 def tls_words(directory: Path, cluster: str, names: list[str]) -> dict[str, list[str]]:
@@ -47,4 +46,4 @@ def tls_words(directory: Path, cluster: str, names: list[str]) -> dict[str, list
 
 
 def _ends_soon(file: Path) -> bool:
-    return facts(file.read_bytes()).not_after < datetime.now(UTC) + _RENEWED_BEFORE
+    return facts(file.read_bytes()).days_left() < _RENEWED_AT_DAYS

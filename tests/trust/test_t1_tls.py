@@ -18,7 +18,7 @@ from anabranch.certificates.making import facts
 from anabranch.cluster.regions import RegionProcess
 from anabranch.region.engine.settings import Settings
 from anabranch.sync.live.carrier import ConnectionLost, Listener, PeerStream, dial
-from anabranch.sync.live.tls import NoTls, RegionTls
+from anabranch.sync.live.tls import NO_TLS, NoTls, RegionTls
 from anabranch.sync.session import messages as m
 from anabranch.sync.session.links import OtherEnd
 from tests.support.cluster import LiveCluster
@@ -56,7 +56,7 @@ def tls(folder: Folder, name: str, mode: str = "required", denied: str = "") -> 
 class Meeting:
     """A listener and dials of it. `met`: who was accepted; `away`: who was not, and why."""
 
-    def __init__(self, accepting: RegionTls | None) -> None:
+    def __init__(self, accepting: RegionTls) -> None:
         self.met: list[str] = []
         self.away: list[str] = []
         self.port = 0
@@ -69,7 +69,7 @@ class Meeting:
     async def __aexit__(self, *_: object) -> None:
         await self._listener.stop()
 
-    async def dial(self, dialling: RegionTls | None, region: str = "us") -> str:
+    async def dial(self, dialling: RegionTls, region: str = "us") -> str:
         """Dials, and sends a message; the member that answered, or why there is no answer."""
         try:
             stream = await dial(f"127.0.0.1:{self.port}", dialling, region)
@@ -97,7 +97,7 @@ class Meeting:
 
 
 def meet(
-    accepting: RegionTls | None, dialling: RegionTls | None, region: str = "us"
+    accepting: RegionTls, dialling: RegionTls, region: str = "us"
 ) -> tuple[str, list[str], list[str]]:
     """One dial of a listener: what the dialler says, who was met, who was turned away and why."""
 
@@ -118,7 +118,7 @@ def test_t2_members_meet_by_their_certificates(folder: Folder) -> None:
 
 
 def test_t1_a_stranger_without_tls_is_told_nothing(folder: Folder) -> None:
-    said, met, away = meet(tls(folder, "us"), None)
+    said, met, away = meet(tls(folder, "us"), NO_TLS)
     assert met == [] and away == ["it speaks no TLS, and sync-tls is required here"]
     assert "us" not in said and "test" not in said.replace("unauthenticated", "")
 
@@ -129,7 +129,7 @@ def test_t8_a_connection_that_is_reset_is_turned_away_as_others_are(
     """Its loss was a line of its own in the log, so a stranger could fill the log."""
 
     async def run() -> list[str]:
-        async with Meeting(None) as meeting:
+        async with Meeting(NO_TLS) as meeting:
             with socket.create_connection(("127.0.0.1", meeting.port)) as one:
                 one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             for _ in range(500):
@@ -208,7 +208,7 @@ def test_optional_meets_regions_with_and_without_tls(folder: Folder) -> None:
     said, met, away = meet(tls(folder, "us", "off"), tls(folder, "eu", "optional"))
     assert (said, met) == ("plain", ["plain"])
     assert away == ["it speaks TLS, and sync-tls is off here"]
-    assert meet(None, tls(folder, "eu"))[0].startswith("TLS: ")
+    assert meet(NO_TLS, tls(folder, "eu"))[0].startswith("TLS: ")
 
 
 def test_new_files_count_from_the_next_connection_on(

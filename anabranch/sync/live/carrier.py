@@ -16,7 +16,7 @@ import grpc
 import grpc.aio
 
 from anabranch.sync.live.front import Front, Passage
-from anabranch.sync.live.tls import OFF, OPTIONAL, NoTls, RegionTls, why
+from anabranch.sync.live.tls import NO_TLS, OFF, OPTIONAL, NoTls, RegionTls, why
 from anabranch.sync.live.tunnel import Tunnel, connect
 from anabranch.sync.session.fields import MESSAGE_BYTES_MAX
 from anabranch.sync.session.links import OtherEnd
@@ -171,11 +171,10 @@ def _why(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-async def dial(address: str, tls: Optional[RegionTls] = None, region: str = "") -> DialledStream:
+async def dial(address: str, tls: RegionTls = NO_TLS, region: str = "") -> DialledStream:
     """Opens a stream to `address` (HOST:PORT), where `region` answers.
 
-    `tls`: None: without TLS. ConnectionLost when the peer does not answer, or TLS says that it is
-    another one.
+    ConnectionLost when the peer does not answer, or TLS says that it is another one.
     """
     try:
         async with asyncio.timeout(_DIAL_TIMEOUT_S):
@@ -189,10 +188,10 @@ async def dial(address: str, tls: Optional[RegionTls] = None, region: str = "") 
         raise ConnectionLost(f"TLS: {error}") from error
 
 
-async def _tunnel(address: str, tls: Optional[RegionTls], region: str) -> Optional[Tunnel]:
+async def _tunnel(address: str, tls: RegionTls, region: str) -> Optional[Tunnel]:
     """A connection of TLS, if there is to be one."""
-    mode = OFF if tls is None else tls.mode
-    if tls is None or mode == OFF:
+    mode = tls.mode
+    if mode == OFF:
         return None
     try:
         return await connect(address, tls, region)
@@ -265,7 +264,7 @@ class Listener:
         listen: str,
         serve: Callable[[PeerStream], Awaitable[None]],
         turned_away: Callable[[str, str], None] = _tell_turned_away,
-        tls: Optional[RegionTls] = None,
+        tls: RegionTls = NO_TLS,
     ) -> None:
         self._tls = tls
         self._listen = listen

@@ -112,23 +112,22 @@ class Passage:
             begins = one.recv(1, socket.MSG_PEEK) == FIRST_BYTE
         except OSError as error:
             raise NoTls(f"it is lost: {why(error)}") from None
-        mode = OFF if tls is None else tls.mode
-        if begins and (tls is None or mode == OFF):
+        if begins and tls.mode == OFF:
             raise NoTls("it speaks TLS, and sync-tls is off here")
-        if not begins and mode == REQUIRED:
+        if not begins and tls.mode == REQUIRED:
             raise NoTls("it speaks no TLS, and sync-tls is required here")
-        context = tls.accepting() if begins and tls is not None else None
-        timeout_s = None if context is None else HANDSHAKE_TIMEOUT_S
+        context = tls.accepting() if begins else None
+        timeout_s = HANDSHAKE_TIMEOUT_S if begins else None
         try:
             await loop.connect_accepted_socket(
                 lambda: outer, one, ssl=context, ssl_handshake_timeout=timeout_s
             )
         except OSError as error:
-            if context is None:
+            if not begins:
                 raise
             raise NoTls(f"the handshake of TLS failed: {why(error)}") from None
         self._halves = [outer]
-        if tls is not None and context is not None:
+        if begins:
             self.region = tls.region_of(outer.certificate())
 
     def _half_closed(self) -> None:
@@ -146,11 +145,10 @@ class Front:
     """Listens on HOST:PORT for other regions.
 
     `turned_away` is told of each connection that is closed without a Hello: its address, and why.
-    `tls`: None: connections have none.
     """
 
     def __init__(
-        self, listen: str, turned_away: Callable[[str, str], None], tls: Optional[RegionTls] = None
+        self, listen: str, turned_away: Callable[[str, str], None], tls: RegionTls
     ) -> None:
         self.loop: Final = asyncio.get_running_loop()
         self.tls: Final = tls

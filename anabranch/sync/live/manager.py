@@ -16,7 +16,7 @@ from typing import Any, Final, Optional, Protocol, TypeVar
 
 from anabranch.crdt.errors import PeerError
 from anabranch.sync.live.carrier import ConnectionLost, Listener, PeerStream, dial
-from anabranch.sync.live.tls import RegionTls
+from anabranch.sync.live.tls import NO_TLS, RegionTls
 from anabranch.sync.session.codec import decode_down, decode_up, encode
 from anabranch.sync.session.links import OtherEnd
 from anabranch.sync.session.messages import Message, Welcome
@@ -85,8 +85,8 @@ class SyncManager:
     """Carries all links of a region.
 
     `listen` is HOST:PORT; with port 0 the system picks one, which `port` then holds. `addresses`
-    maps region_id → HOST:PORT of the peers to dial. `tls`: None: links have none; with it, `names`
-    maps region_id → name.
+    maps region_id → HOST:PORT of the peers to dial. With TLS, `names` maps
+    region_id → name.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class SyncManager:
         region: ServedRegion,
         listen: str,
         addresses: dict[int, str],
-        tls: Optional[RegionTls] = None,
+        tls: RegionTls = NO_TLS,
         names: Mapping[int, str] = MappingProxyType({}),
     ) -> None:
         self.port = 0

@@ -11,11 +11,13 @@ import logging
 import os
 import ssl
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Optional, Protocol
+from typing import TYPE_CHECKING, Any, Final, Optional, Protocol
 
 from anabranch.certificates.names import NotAnIdentity, region_in
+
+if TYPE_CHECKING:
+    from anabranch.certificates.making import Facts
 
 OFF: Final = "off"
 OPTIONAL: Final = "optional"
@@ -56,7 +58,8 @@ class RegionTls:
         self._versions: Optional[_Versions] = None
         self._accepting: Optional[ssl.SSLContext] = None
         self._dialling: Optional[ssl.SSLContext] = None
-        self._ends: Optional[datetime] = None
+        # What the certificate in use says.
+        self._own: Optional[Facts] = None
         # Why the present files do not load, as it was told.
         self._problem = ""
 
@@ -70,13 +73,10 @@ class RegionTls:
         if self.mode == OFF:
             return
         self._look()
-        from anabranch.certificates.making import facts
-
+        assert self._own is not None
         file = self._settings.text(_CERTIFICATE)
         try:
-            found = region_in(
-                facts(Path(file).read_bytes()).dns_names, self._cluster, self._members
-            )
+            found = region_in(self._own.dns_names, self._cluster, self._members)
         except NotAnIdentity as error:
             raise NoTls(f"{file}: {error}") from None
         if found != own:
@@ -100,9 +100,7 @@ class RegionTls:
             return None
         with contextlib.suppress(NoTls):
             self._look()
-        if self._ends is None:
-            return None
-        return (self._ends - datetime.now(UTC)).days
+        return None if self._own is None else self._own.days_left()
 
     def region_of(self, certificate: dict[str, Any]) -> str:
         """The member that a verified certificate, as `ssl` shows it, is for.
@@ -131,7 +129,7 @@ class RegionTls:
             versions = tuple(_version(file) for file in files)
             if versions == self._versions:
                 return
-            ends = _end_of(files[0])
+            own = _facts_of(files[0])
             accepting = _context(ssl.PROTOCOL_TLS_SERVER, files)
             dialling = _context(ssl.PROTOCOL_TLS_CLIENT, files)
         except (OSError, ValueError) as error:
@@ -144,8 +142,19 @@ class RegionTls:
             return
         if self._versions is not None:
             _log.info("new TLS files are in use", extra={"event": "tls_files"})
-        self._versions, self._ends, self._problem = versions, ends, ""
+        self._versions, self._own, self._problem = versions, own, ""
         self._accepting, self._dialling = accepting, dialling
+
+
+class _Off:
+    """Settings without TLS."""
+
+    def text(self, name: str) -> str:
+        return OFF if name == _MODE else ""
+
+
+NO_TLS: Final = RegionTls(_Off(), "", ())
+"""For connections that never have TLS."""
 
 
 def why(error: OSError) -> str:
@@ -186,12 +195,12 @@ def _version(file: str) -> tuple[str, int, int, int]:
     return file, facts.st_ino, facts.st_size, facts.st_mtime_ns
 
 
-def _end_of(file: str) -> datetime:
-    """When the certificate in a PEM file ends. OSError or ValueError if it cannot be read."""
+def _facts_of(file: str) -> Facts:
+    """What the certificate in a PEM file says. OSError or ValueError if it cannot be read."""
     # The import takes some 50 ms, which regions without TLS do not need.
     from anabranch.certificates.making import facts
 
-    return facts(Path(file).read_bytes()).not_after
+    return facts(Path(file).read_bytes())
 
 
 def _serials(text: str) -> set[int]:
