@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, find, named, tell_all
-from anabranch.cli.printing import JsonOption, SureJsonOption, print_json, require_yes
+from anabranch.cli.printing import JsonOption, SureJsonOption, YesOption, print_json, require_yes
 
 
 def reset(
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: YesOption = False,
     json: SureJsonOption = False,
     cluster: ClusterOption = None,
     at: AtOption = None,

@@ -20,7 +20,7 @@ class UsageError(CliError):
 
 
 class ProblemsTold(CliError):
-    """Ends a command whose JSON on standard output tells these problems already."""
+    """Ends a command whose output tells these problems already, with `--json` as JSON."""
 
 
 class EndedByError(CliError):

@@ -128,8 +128,7 @@ def show(rows: list[LinkRow], json: bool) -> None:
         print("\n".join(table(list(_HEADS), [_cells(row) for row in rows], frozenset(), width())))
     errors = list(dict.fromkeys(error for row in rows for error in row.errors))
     if errors:
-        kind = ProblemsTold if json else CliError
-        raise kind("\n  ".join(["not everything could be told:", *errors]))
+        raise ProblemsTold("\n  ".join(["not everything could be told:", *errors]))
 
 
 def _cells(row: LinkRow) -> list[str]:

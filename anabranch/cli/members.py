@@ -8,7 +8,7 @@ import typer
 
 from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, find, named, tell_all
 from anabranch.cli.errors import CliError
-from anabranch.cli.printing import SureJsonOption, require_yes
+from anabranch.cli.printing import SureJsonOption, YesOption, require_yes
 
 
 def lost(
@@ -18,7 +18,7 @@ def lost(
             metavar="NAME", help="The region that is gone for good.", show_default=False
         ),
     ],
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: YesOption = False,
     json: SureJsonOption = False,
     cluster: ClusterOption = None,
     at: AtOption = None,

@@ -18,6 +18,8 @@ SureJsonOption = Annotated[
     bool, typer.Option("--json", help="Print JSON, for programs; needs --yes.")
 ]
 
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+
 
 def print_json(facts: Any) -> None:
     """Prints the one document of a command."""

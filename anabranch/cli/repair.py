@@ -27,7 +27,7 @@ from anabranch.cli.data import (
 from anabranch.cli.diff import Difference
 from anabranch.cli.diverged import compared
 from anabranch.cli.errors import CliError, Unreachable, UsageError
-from anabranch.cli.printing import SureJsonOption, print_json, require_yes
+from anabranch.cli.printing import SureJsonOption, YesOption, print_json, require_yes
 from anabranch.cli.serve import locked
 from anabranch.cli.terminal import width, wrapped
 from anabranch.plural import counted
@@ -60,7 +60,7 @@ def repair(
             show_default=False,
         ),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: YesOption = False,
     json: SureJsonOption = False,
     cluster: ClusterOption = None,
     at: AtOption = None,

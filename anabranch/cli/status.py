@@ -11,7 +11,7 @@ from typing import Any
 
 from anabranch.answers import members_of
 from anabranch.cli.addresses import AtOption, ClusterOption, PasswordOption, find
-from anabranch.cli.errors import CliError, ProblemsTold, WrongPassword
+from anabranch.cli.errors import ProblemsTold, WrongPassword
 from anabranch.cli.facts import RegionFacts, ask_all, lack
 from anabranch.cli.printing import JsonOption, print_json
 from anabranch.cli.problems import problems, unasked
@@ -203,8 +203,7 @@ def status(
             print("\n".join(["", *wrapped([told], width())]))
     sys.stdout.flush()
     if wrong:
-        kind = ProblemsTold if json else CliError
-        raise kind("\n  ".join([f"{counted(len(wrong), 'problem')}:", *wrong]))
+        raise ProblemsTold("\n  ".join([f"{counted(len(wrong), 'problem')}:", *wrong]))
     if not json and len(regions) > 1:
         answering = [region for region in regions if not region.error]
         equal = len({region.digest for region in answering}) == 1

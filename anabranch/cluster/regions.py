@@ -69,6 +69,14 @@ class RegionProcess:
         """A new connection."""
         return RespClient(HOST, self.resp_port, timeout_s)
 
+    def answers(self) -> bool:
+        """Whether the region answers PING."""
+        try:
+            with self.connect(2.0) as client:
+                return client.call("PING") == b"PONG"
+        except ConnectionFailed:
+            return False
+
     def client(self, **options: Any) -> redis.Redis:
         """A redis-py client. Replies are text unless `decode_responses` is given as False."""
         # Imported here: redis-py takes long to import.
@@ -219,11 +227,7 @@ class ProcessCluster:
         def answers() -> bool:
             if not region.running:
                 raise ClusterError(f"region {name} ended while starting:\n{region.log_tail()}")
-            try:
-                with region.connect(2.0) as client:
-                    return client.call("PING") == b"PONG"
-            except ConnectionFailed:
-                return False
+            return region.answers()
 
         if not wait_until(answers, START_PATIENCE_S):
             raise ClusterError(

@@ -198,7 +198,7 @@ class Run:
 
     def _clients(self, region: RegionProcess, count: int, is_starting: bool = False) -> None:
         if is_starting and not wait_until(
-            lambda: not region.running or _answers(region), self.plan.write_s[1]
+            lambda: not region.running or region.answers(), self.plan.write_s[1]
         ):
             return
         made = [
@@ -292,14 +292,6 @@ class Run:
         for region in regions:
             cluster.stop(region.name)
             self._check(region)
-
-
-def _answers(region: RegionProcess) -> bool:
-    try:
-        with region.connect(2.0) as client:
-            return client.call("PING") == b"PONG"
-    except ConnectionFailed:
-        return False
 
 
 def _refusal(region: RegionProcess) -> str:
