@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
@@ -25,16 +25,9 @@ from anabranch.cli.errors import CliError
 from anabranch.crdt.encoding import Reader
 from anabranch.region.live.database import FILE_NAME
 from anabranch.region.storage import sums
+from tests.cli.test_repair import SETTINGS, NewCluster
 from tests.support.cluster import LiveCluster
 from tests.support.processes import eventually
-
-SETTINGS = {
-    "appendfsync": "always",
-    "crdt-checkpoint-interval-ms": "100",
-    "crdt-start-patience-ms": "500",
-    "crdt-snapshot-patience-ms": "300",
-}
-NewCluster = Callable[..., LiveCluster]
 
 
 def run(cluster: LiveCluster, *words: object) -> subprocess.CompletedProcess[str]:

@@ -95,6 +95,15 @@ def test_a_snapshot_tells_up_to_where_a_log_was_trimmed() -> None:
     assert missed == [[3, 2]] * 2
 
 
+def with_ten_entries() -> tuple[Place, Place]:
+    """us and eu, both with ten entries of us in the stream `s`."""
+    us, eu = cluster(2)
+    for _ in range(10):
+        us.ok("XADD", "s", "*", "f", "v")
+    sync(us, eu)
+    return us, eu
+
+
 def removed_for(region: Place, log: str, after: int) -> bool:
     """Whether a reader in bulk that has read a log of `s` up to `after` is told of a removal."""
     reply = plain(region("CRDT.NODES", "s", log, str(after), "99"))
@@ -116,10 +125,7 @@ def test_a_reader_is_told_of_a_key_that_was_removed(way: str) -> None:
     A reader had taken three of us's ten entries, in us or in eu. Both took the new entry for the
     fourth.
     """
-    us, eu = cluster(2)
-    for _ in range(10):
-        us.ok("XADD", "s", "*", "f", "v")
-    sync(us, eu)
+    us, eu = with_ten_entries()
     us.ok("FLUSHALL")
     us.ok("XADD", "s", "*", "f", "v")
     sync(us, eu) if way == "log" else joined(us, eu)
@@ -158,10 +164,7 @@ def test_a_trim_makes_a_log_that_was_removed_with_the_key() -> None:
 
     The trim made the log anew, and only what it names seemed to be missing.
     """
-    us, eu = cluster(2)
-    for _ in range(10):
-        us.ok("XADD", "s", "*", "f", "v")
-    sync(us, eu)
+    us, eu = with_ten_entries()
     us.ok("FLUSHALL")
     eu.ok("XADD", "s", "*", "f", "v")
     eu.ok("XTRIM", "s", "MAXLEN", "5")
@@ -175,10 +178,7 @@ def test_a_reader_at_the_mark_of_a_trim_is_told_of_a_removal_above_it() -> None:
     The trim made the log anew, with its mark where the reader stood. The reader was taken for a new
     one and not told of the entries between the mark and the next add.
     """
-    us, eu = cluster(2)
-    for _ in range(10):
-        us.ok("XADD", "s", "*", "f", "v")
-    sync(us, eu)
+    us, eu = with_ten_entries()
     us.ok("FLUSHALL")
     us.ok("XADD", "s", "*", "f", "v")
     eu.ok("XTRIM", "s", "MAXLEN", "7")

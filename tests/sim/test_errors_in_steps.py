@@ -40,6 +40,12 @@ def test_a_region_comes_back_equal_to_its_log(seed: int) -> None:
     assert not result.violations
 
 
+def violations(seeds: int, ops: int) -> list[str]:
+    """The violations in runs with errors, of the seeds from 0 on."""
+    plans = (draw_plan(seed, 3, ops, errors=True) for seed in range(seeds))
+    return [str(violation) for plan in plans for violation in run_plan(plan).violations]
+
+
 # In the compiled build only calls at the border of a step are seen.
 interpreted = pytest.mark.skipif(
     build.kind() == "compiled", reason="it counts calls of Python; `make test-pure` runs it"
@@ -67,11 +73,7 @@ def test_a_step_that_catches_an_error_is_a_violation(monkeypatch: pytest.MonkeyP
             return real(driver)
 
     monkeypatch.setattr(Driver, "step", step)
-    found = [
-        str(violation)
-        for seed in range(20)
-        for violation in run_plan(draw_plan(seed, 3, 100, errors=True)).violations
-    ]
+    found = violations(20, 100)
     assert any("caught an error in a step" in text for text in found)
 
 
@@ -95,9 +97,5 @@ def test_a_start_that_catches_an_error_is_a_violation(monkeypatch: pytest.Monkey
             return await real(*arguments)
 
     monkeypatch.setattr(starting, "start", start)
-    found = [
-        str(violation)
-        for seed in range(30)
-        for violation in run_plan(draw_plan(seed, 3, 60, errors=True)).violations
-    ]
+    found = violations(30, 60)
     assert any("caught an error in its start" in text for text in found)
